@@ -1,0 +1,1 @@
+//! The lab: three control-plane nodes on one machine, faults, scenarios, and a client that measures.

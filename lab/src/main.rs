@@ -1,0 +1,3 @@
+//! The `fip-lab` binary: parse, dispatch, exit code.
+
+fn main() {}

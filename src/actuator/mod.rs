@@ -1,0 +1,1 @@
+//! The hands: each step's preconditions, act, verification. They obey and decide nothing.

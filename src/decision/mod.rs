@@ -1,0 +1,10 @@
+//! The decision core: pure, total, small.
+//!
+//! No clock, no file, no socket, no tracing in here (`tests/tidy.rs` keeps it so): an
+//! [`Observation`](observation::Observation) and a [`Moment`](time::Moment) go in, a decision comes out.
+
+pub mod observation;
+pub mod plan;
+pub mod step;
+pub mod time;
+pub mod verdict;

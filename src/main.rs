@@ -1,0 +1,3 @@
+//! The `fip-watchdog` binary: parse, dispatch, exit code.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The loop that joins senses, decision and hands, and the clock.
+
+pub mod clock;

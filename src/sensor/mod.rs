@@ -1,0 +1,1 @@
+//! The senses: one file each, from the world to a [`Reading`](crate::decision::observation::Reading).
