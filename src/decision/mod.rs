@@ -3,8 +3,14 @@
 //! No clock, no file, no socket, no tracing in here (`tests/tidy.rs` keeps it so): an
 //! [`Observation`](observation::Observation) and a [`Moment`](time::Moment) go in, a decision comes out.
 
+pub mod budget;
+pub mod facts;
+pub mod judge;
+pub mod machine;
 pub mod observation;
 pub mod plan;
+pub mod reasons;
+pub mod safety;
 pub mod step;
 pub mod time;
 pub mod verdict;

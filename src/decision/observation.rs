@@ -232,6 +232,9 @@ pub struct LoopProcess {
     /// When it last made progress: context switches or reaped children grew (own clock; the first
     /// look counts).
     pub progress_at: Moment,
+    /// When this process was first seen (own clock): a new one gets the time of a round before its
+    /// silence counts.
+    pub seen_since: Moment,
     /// `/proc/<pid>/wchan` where readable.
     pub wchan: Option<String>,
     /// How many shells of the loop exist; more than one is not ours to cycle.

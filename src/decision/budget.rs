@@ -1,0 +1,113 @@
+//! How often a step may run (invariant I5): a cooldown, and a budget in a sliding hour.
+//!
+//! A spent budget is never final: the step is armed again when its oldest run is an hour old.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::plan::WaitingOn;
+use super::step::StepKind;
+use super::time::Moment;
+use crate::policy::LimitPolicy;
+
+/// The window of a budget.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// More runs than any policy allows in an hour are not worth remembering.
+const REMEMBERED_MAX: usize = 512;
+
+/// When each limited step was started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Budget {
+    runs: BTreeMap<StepKind, VecDeque<Moment>>,
+}
+
+struct Limit {
+    cooldown: Duration,
+    per_hour: u32,
+}
+
+/// Renewals, hand-overs and announcements follow from an application and need no limit of their own;
+/// they are bounded by the poll and by the proofs that they need.
+fn limit_of(step: StepKind, limits: &LimitPolicy) -> Option<Limit> {
+    match step {
+        StepKind::CycleManifest => Some(Limit { cooldown: limits.cooldown, per_hour: limits.cycles_per_hour }),
+        StepKind::ApplyAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: limits.alias_per_hour }),
+        StepKind::ReleaseAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: u32::MAX }),
+        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias => None,
+    }
+}
+
+impl Budget {
+    /// Remembers a run that was started at `at`; runs of a former process are fed in the same way.
+    pub fn spend(&mut self, step: StepKind, at: Moment) {
+        let runs = self.runs.entry(step).or_default();
+        let place = runs.partition_point(|run| *run <= at);
+        runs.insert(place, at);
+        while runs.len() > REMEMBERED_MAX {
+            runs.pop_front();
+        }
+    }
+
+    /// Why the step has to wait, if it has to.
+    #[must_use]
+    pub fn wait(&self, step: StepKind, limits: &LimitPolicy, now: Moment) -> Option<WaitingOn> {
+        let limit = limit_of(step, limits)?;
+        let runs = self.runs.get(&step)?;
+        let last = runs.back()?;
+        let cooling = limit.cooldown.saturating_sub(now.since(*last));
+        if !cooling.is_zero() {
+            return Some(WaitingOn::Cooldown { step, remaining: cooling });
+        }
+        let mut recent = runs.iter().filter(|run| now.since(**run) < HOUR);
+        let spent = recent.clone().count();
+        let allowed = usize::try_from(limit.per_hour).unwrap_or(usize::MAX);
+        if spent < allowed {
+            return None;
+        }
+        let oldest = recent.nth(spent.saturating_sub(allowed.max(1)))?;
+        Some(WaitingOn::Budget { step, remaining: HOUR.saturating_sub(now.since(*oldest)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn limits() -> LimitPolicy {
+        Policy::with_defaults(std::net::Ipv4Addr::new(192, 0, 2, 10), "eth0").limits
+    }
+
+    #[test]
+    fn a_cycle_within_the_cooldown_waits_for_the_rest_of_it() {
+        let mut budget = Budget::default();
+        budget.spend(StepKind::CycleManifest, at(100));
+        let wait = budget.wait(StepKind::CycleManifest, &limits(), at(130));
+        assert_eq!(wait, Some(WaitingOn::Cooldown { step: StepKind::CycleManifest, remaining: Duration::from_secs(90) }));
+    }
+
+    #[test]
+    fn a_spent_budget_is_armed_again_when_the_oldest_run_is_an_hour_old() {
+        let mut budget = Budget::default();
+        for start in [0, 200, 400] {
+            budget.spend(StepKind::CycleManifest, at(start));
+        }
+        let wait = budget.wait(StepKind::CycleManifest, &limits(), at(600));
+        assert_eq!(wait, Some(WaitingOn::Budget { step: StepKind::CycleManifest, remaining: Duration::from_secs(3000) }));
+        assert_eq!(budget.wait(StepKind::CycleManifest, &limits(), at(3600)), None);
+    }
+
+    #[test]
+    fn runs_of_a_former_process_count_whatever_the_order_in_which_they_are_fed() {
+        let mut budget = Budget::default();
+        for start in [400, 0, 200] {
+            budget.spend(StepKind::CycleManifest, at(start));
+        }
+        assert!(matches!(budget.wait(StepKind::CycleManifest, &limits(), at(600)), Some(WaitingOn::Budget { .. })));
+    }
+}

@@ -1,0 +1,199 @@
+//! From readings to facts: what the local member is, whether the FIP is here, and how the loop does.
+//!
+//! Nothing here decides. Each fact keeps "cannot tell" apart from every definite answer.
+
+use std::time::Duration;
+
+use super::observation::{
+    AliasView, Beat, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, Observation, ProcessView, Quorum, Reading,
+};
+use super::time::Moment;
+use crate::policy::LoopPolicy;
+
+/// What the local etcd member is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// The sense cannot tell.
+    Unknown(String),
+    /// No usable answer.
+    Unreachable(EtcdFault),
+    /// It answers, and knows of no leader.
+    NoLeader,
+    /// A learner: never leads, cannot prove a quorum.
+    Learner,
+    /// It says that it leads; nobody else was asked.
+    ClaimsToLead,
+    /// It leads, confirmed by a quorum in this round.
+    Leads,
+    /// It says that it leads, and the quorum did not confirm.
+    Unproven(String),
+    /// It says that another member leads; nobody else was asked.
+    ClaimsToFollow,
+    /// Another member leads, confirmed by a quorum in this round.
+    Follows,
+    /// It says that another member leads, and the quorum did not confirm.
+    CutOff(String),
+}
+
+impl Role {
+    /// The role that an answer of the etcd sense shows.
+    #[must_use]
+    pub fn of(reading: &Reading<EtcdView>) -> Self {
+        match reading {
+            Reading::Unknown(reason) => Self::Unknown(reason.clone()),
+            Reading::Stale { .. } => Self::Unknown("the last answer is too old".to_owned()),
+            Reading::Fresh { value: EtcdView::Unreachable(fault), .. } => Self::Unreachable(fault.clone()),
+            Reading::Fresh { value: EtcdView::Answered(status), .. } => Self::of_status(status),
+        }
+    }
+
+    fn of_status(status: &EtcdStatus) -> Self {
+        if status.learner {
+            return Self::Learner;
+        }
+        if status.leader == 0 {
+            return Self::NoLeader;
+        }
+        match (status.claims_to_lead(), &status.quorum) {
+            (true, Quorum::NotAsked) => Self::ClaimsToLead,
+            (true, Quorum::Confirmed { .. }) => Self::Leads,
+            (true, Quorum::Denied(why)) => Self::Unproven(why.clone()),
+            (false, Quorum::NotAsked) => Self::ClaimsToFollow,
+            (false, Quorum::Confirmed { .. }) => Self::Follows,
+            (false, Quorum::Denied(why)) => Self::CutOff(why.clone()),
+        }
+    }
+
+    /// Whether the member says that it leads, proven or not.
+    #[must_use]
+    pub const fn says_it_leads(&self) -> bool {
+        matches!(self, Self::ClaimsToLead | Self::Leads | Self::Unproven(_))
+    }
+}
+
+/// Whether the FIP is on the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holding {
+    /// It is not.
+    Absent,
+    /// It is, with a finite lifetime: ours.
+    Leased {
+        /// What remains of the lease.
+        remaining: Duration,
+    },
+    /// It is, for ever: the loop's, or handed over to it.
+    Held,
+}
+
+impl Holding {
+    /// What an alias view shows. One entry without a lease makes it the loop's.
+    #[must_use]
+    pub fn of(view: &AliasView) -> Self {
+        match (view.is_held(), view.lease()) {
+            (false, _) => Self::Absent,
+            (true, Some(remaining)) => Self::Leased { remaining },
+            (true, None) => Self::Held,
+        }
+    }
+}
+
+/// How the loop does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoopState {
+    /// A sense cannot tell.
+    Unknown(String),
+    /// Its last round is younger than the threshold. Whether one is overdue is in the text.
+    Alive {
+        /// A round is overdue, and not yet by enough.
+        overdue: bool,
+    },
+    /// No finished round for too long, and the process makes progress: only its log is frozen.
+    LogStalled,
+    /// No finished round for too long, and no progress; how it shows.
+    Stalled(String),
+    /// No process for long.
+    Absent,
+}
+
+/// A round may be late by this much before it counts as overdue: scheduling, a slow curl.
+const ROUND_SLACK: Duration = Duration::from_secs(2);
+
+impl LoopState {
+    /// How the loop does, as of `now`, with all ages counted from `void_before` at the earliest.
+    #[must_use]
+    pub fn of(observation: &Observation, policy: &LoopPolicy, now: Moment, void_before: Moment) -> Self {
+        let age = |stamp: Moment| now.since(stamp.max(void_before));
+        let Some(heartbeat) = observation.heartbeat.fresh() else {
+            return Self::Unknown(format!("heartbeat: {}", unknown_reason(&observation.heartbeat)));
+        };
+        let beat_age = age(last_sign(heartbeat));
+        match (&observation.process, observation.process.fresh()) {
+            (_, Some(ProcessView::Present(process))) => {
+                let beat_age = beat_age.min(age(process.seen_since));
+                if beat_age < policy.stalled_after {
+                    return Self::Alive { overdue: beat_age > policy.interval.saturating_add(ROUND_SLACK) };
+                }
+                let idle = age(process.progress_at);
+                if idle < policy.stalled_after {
+                    return Self::LogStalled;
+                }
+                let wchan = process.wchan.as_deref().map(|name| format!(", in {name}")).unwrap_or_default();
+                Self::Stalled(format!(
+                    "no finished round for {} s, pid {} in state {}{wchan} without progress for {} s",
+                    beat_age.as_secs(),
+                    process.pid,
+                    process.state,
+                    idle.as_secs()
+                ))
+            }
+            (_, Some(ProcessView::Absent { since })) => {
+                if age(*since) < policy.stalled_after || beat_age < policy.interval {
+                    return Self::Alive { overdue: true };
+                }
+                Self::Absent
+            }
+            (reading, None) => {
+                if beat_age < policy.stalled_after {
+                    return Self::Alive { overdue: beat_age > policy.interval.saturating_add(ROUND_SLACK) };
+                }
+                if beat_age < policy.stalled_after_log_only {
+                    return Self::Unknown(format!("process: {}", unknown_reason(reading)));
+                }
+                Self::Stalled(format!(
+                    "no finished round for {} s; the process cannot be seen: {}",
+                    beat_age.as_secs(),
+                    unknown_reason(reading)
+                ))
+            }
+        }
+    }
+
+    /// Frozen or gone: it will not touch the FIP.
+    #[must_use]
+    pub const fn is_down(&self) -> bool {
+        matches!(self, Self::Stalled(_) | Self::Absent)
+    }
+}
+
+/// When the loop last gave a sign in its log, or when listening for one began.
+#[must_use]
+pub fn last_sign(heartbeat: &HeartbeatView) -> Moment {
+    heartbeat.last_beat_at.map_or(heartbeat.following_since, |at| at.max(heartbeat.following_since))
+}
+
+/// The last round of the loop and when it was read.
+#[must_use]
+pub fn last_beat(observation: &Observation) -> Option<(&Beat, Moment)> {
+    let heartbeat = observation.heartbeat.fresh()?;
+    Some((heartbeat.last_beat.as_ref()?, heartbeat.last_beat_at?))
+}
+
+/// Why a reading is not fresh.
+#[must_use]
+pub fn unknown_reason<T>(reading: &Reading<T>) -> String {
+    match reading {
+        Reading::Fresh { .. } => "it is fresh".to_owned(),
+        Reading::Stale { .. } => "the last reading is too old".to_owned(),
+        Reading::Unknown(reason) => reason.clone(),
+    }
+}

@@ -1,0 +1,142 @@
+//! The verdict table: every combination of facts maps to exactly one verdict.
+//!
+//! Read it top to bottom; the first match wins. It is a pure function of [`Facts`].
+
+use std::time::Duration;
+
+use super::facts::{Holding, LoopState, Role};
+use super::verdict::Verdict;
+
+/// All that the table looks at. Ages are counted from the last time that made them void.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// An operator's pause is in force.
+    pub paused: bool,
+    /// The grace period after a pause of the daemon itself is running.
+    pub resumed: bool,
+    /// Some sense has not been fresh once since the start, and the start was not long ago.
+    pub starting: bool,
+    /// What the local member is.
+    pub role: Role,
+    /// How long the role has been of this kind (leading, following, neither).
+    pub role_age: Duration,
+    /// Whether the FIP is here, or why that is not known.
+    pub holding: Result<Holding, String>,
+    /// How long the FIP has been here or not been here.
+    pub holding_age: Duration,
+    /// How the loop does.
+    pub watched_loop: LoopState,
+    /// How long the manifest has been missing, when it is and no cycle of ours is open.
+    pub manifest_missing: Option<Duration>,
+    /// The time that a healthy loop needs at most to correct the alias.
+    pub worst_round: Duration,
+}
+
+/// What the table says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// This verdict.
+    Is(Verdict),
+    /// This verdict if a quorum confirms what the local member claims: ask it.
+    IfProven(Verdict),
+}
+
+impl Judgement {
+    /// The verdict, proven or not.
+    #[must_use]
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            Self::Is(verdict) | Self::IfProven(verdict) => verdict,
+        }
+    }
+}
+
+/// An editor or a vendor's upgrade that replaces the manifest leaves a gap of milliseconds.
+const MANIFEST_MISSING_AFTER: Duration = Duration::from_secs(5);
+
+/// The verdict on a set of facts.
+#[must_use]
+pub fn judge(facts: &Facts) -> Judgement {
+    use Judgement::Is;
+    if facts.paused {
+        return Is(Verdict::Paused);
+    }
+    if facts.resumed {
+        return Is(Verdict::Resumed);
+    }
+    if facts.starting {
+        return Is(Verdict::Starting);
+    }
+    let leads = match &facts.role {
+        Role::Unknown(_) | Role::Learner => return Is(Verdict::Unknown),
+        Role::Unreachable(_) => return Is(Verdict::EtcdUnreachable),
+        Role::NoLeader | Role::CutOff(_) => return Is(Verdict::NoQuorum),
+        Role::Unproven(_) => return Is(Verdict::LeaderUnproven),
+        Role::ClaimsToLead | Role::Leads => true,
+        Role::ClaimsToFollow | Role::Follows => false,
+    };
+    let Ok(holding) = facts.holding else {
+        return Is(Verdict::Unknown);
+    };
+    if facts.manifest_missing.is_some_and(|age| age >= MANIFEST_MISSING_AFTER) {
+        return Is(Verdict::ManifestMissing);
+    }
+    let verdict = match (leads, holding) {
+        (true, Holding::Absent) => leader_without_fip(facts),
+        (true, Holding::Held | Holding::Leased { .. }) => leader_with_fip(&facts.watched_loop),
+        (false, Holding::Absent) => follower_without_fip(&facts.watched_loop),
+        (false, Holding::Leased { .. }) => Verdict::FipOrphaned,
+        (false, Holding::Held) => follower_with_fip(facts),
+    };
+    let proven = matches!(facts.role, Role::Leads | Role::Follows);
+    let needs_no_proof = matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Unknown);
+    if proven || needs_no_proof { Is(verdict) } else { Judgement::IfProven(verdict) }
+}
+
+/// A loop that works, or may, gets the time of one worst round to correct the alias itself.
+fn is_overdue(facts: &Facts) -> bool {
+    facts.role_age.min(facts.holding_age) >= facts.worst_round
+}
+
+fn leader_without_fip(facts: &Facts) -> Verdict {
+    match &facts.watched_loop {
+        LoopState::Stalled(_) => Verdict::LoopStalledFipMissing,
+        LoopState::Absent => Verdict::LoopAbsent,
+        LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Alive { .. } | LoopState::LogStalled if is_overdue(facts) => Verdict::FipMissing,
+        LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Alive { .. } => Verdict::Healthy,
+    }
+}
+
+const fn leader_with_fip(watched_loop: &LoopState) -> Verdict {
+    match watched_loop {
+        LoopState::Stalled(_) => Verdict::LoopStalledFipHeld,
+        LoopState::Absent => Verdict::LoopAbsent,
+        LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Alive { .. } => Verdict::Healthy,
+    }
+}
+
+const fn follower_without_fip(watched_loop: &LoopState) -> Verdict {
+    match watched_loop {
+        LoopState::Stalled(_) => Verdict::LoopStalledFollower,
+        LoopState::Absent => Verdict::LoopAbsent,
+        LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Alive { .. } => Verdict::Healthy,
+    }
+}
+
+/// Two holders: a loop that is down will not let go, and whatever it is, it had its time.
+fn follower_with_fip(facts: &Facts) -> Verdict {
+    if facts.watched_loop.is_down() || is_overdue(facts) {
+        return Verdict::FipOrphaned;
+    }
+    match &facts.watched_loop {
+        LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Alive { .. } | LoopState::Stalled(_) | LoopState::Absent => Verdict::Healthy,
+    }
+}

@@ -1,0 +1,70 @@
+//! The evidence behind a verdict, as sentences for the journal and for `status` (invariant I7).
+
+use super::facts::{Holding, LoopState, Role, last_sign};
+use super::judge::Facts;
+use super::observation::{EtcdView, Observation};
+use super::time::Moment;
+
+/// One sentence a sense, in a fixed order.
+#[must_use]
+pub fn reasons(observation: &Observation, facts: &Facts, now: Moment) -> Vec<String> {
+    let mut sentences = vec![etcd(observation, facts), fip(facts), watched_loop(observation, facts, now)];
+    if let Some(pause) = &observation.paused {
+        sentences.insert(0, format!("paused for {} s more: {}", pause.remaining.as_secs(), pause.reason));
+    }
+    if facts.resumed {
+        sentences.insert(0, "this daemon itself did not run for a while; all ages are void".to_owned());
+    }
+    if let Some(missing) = facts.manifest_missing {
+        sentences.push(format!("the manifest has been out of its directory for {} s, and not by us", missing.as_secs()));
+    }
+    if let Some(cycle) = &observation.cycle {
+        sentences.push(format!("a manifest cycle is open ({:?})", cycle.phase).to_lowercase());
+    }
+    sentences
+}
+
+fn etcd(observation: &Observation, facts: &Facts) -> String {
+    let term = match observation.etcd.fresh() {
+        Some(EtcdView::Answered(status)) => format!(" (term {}, revision {})", status.raft_term, status.revision),
+        Some(EtcdView::Unreachable(_)) | None => String::new(),
+    };
+    let role = match &facts.role {
+        Role::Unknown(reason) => format!("etcd: {reason}"),
+        Role::Unreachable(fault) => format!("etcd is unreachable: {fault:?}"),
+        Role::NoLeader => "etcd knows of no leader".to_owned(),
+        Role::Learner => "the local member is a learner".to_owned(),
+        Role::ClaimsToLead => "the local member says that it leads".to_owned(),
+        Role::Leads => "the local member leads, confirmed by a quorum".to_owned(),
+        Role::Unproven(why) => format!("the local member says that it leads, and the quorum does not confirm: {why}"),
+        Role::ClaimsToFollow => "another member leads, by the local member's word".to_owned(),
+        Role::Follows => "another member leads, confirmed by a quorum".to_owned(),
+        Role::CutOff(why) => format!("another member is said to lead, and the quorum does not answer: {why}"),
+    };
+    format!("{role}{term}")
+}
+
+fn fip(facts: &Facts) -> String {
+    let age = facts.holding_age.as_secs();
+    match &facts.holding {
+        Ok(Holding::Absent) => format!("the FIP has not been on this node for {age} s"),
+        Ok(Holding::Held) => format!("the FIP has been on this node for {age} s, lifetime forever"),
+        Ok(Holding::Leased { remaining }) => {
+            format!("the FIP has been on this node for {age} s, leased by us for {} s more", remaining.as_secs())
+        }
+        Err(reason) => format!("the FIP: {reason}"),
+    }
+}
+
+fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String {
+    let beat = observation.heartbeat.fresh().map(|view| now.since(last_sign(view)).as_secs());
+    let beat = beat.map(|age| format!("; last sign of it {age} s ago")).unwrap_or_default();
+    match &facts.watched_loop {
+        LoopState::Unknown(reason) => format!("the loop: {reason}"),
+        LoopState::Alive { overdue: false } => format!("the loop finishes its rounds{beat}"),
+        LoopState::Alive { overdue: true } => format!("a round of the loop is overdue{beat}"),
+        LoopState::LogStalled => format!("the loop's log is frozen, its process works on{beat}"),
+        LoopState::Stalled(how) => format!("the loop is stalled: {how}"),
+        LoopState::Absent => format!("no process of the loop exists{beat}"),
+    }
+}
