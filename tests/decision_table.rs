@@ -1,0 +1,191 @@
+//! The whole verdict table, as a person would write it down, against the code.
+
+use std::time::Duration;
+
+use fip_watchdog::decision::facts::{Holding, LoopState, Role};
+use fip_watchdog::decision::judge::{Facts, Judgement, judge};
+use fip_watchdog::decision::observation::EtcdFault;
+use fip_watchdog::decision::verdict::Verdict;
+
+const WORST_ROUND: Duration = Duration::from_secs(16);
+
+/// `early`: role and holding younger than one worst round; `late`: older.
+const GRID: &str = "
+role    holding loop     early                     late
+leads   absent  alive    healthy                   fip_missing
+leads   absent  overdue  healthy                   fip_missing
+leads   absent  log      log_stalled               fip_missing
+leads   absent  stalled  loop_stalled_fip_missing  loop_stalled_fip_missing
+leads   absent  gone     loop_absent               loop_absent
+leads   absent  unknown  unknown                   unknown
+leads   leased  alive    healthy                   healthy
+leads   leased  overdue  healthy                   healthy
+leads   leased  log      log_stalled               log_stalled
+leads   leased  stalled  loop_stalled_fip_held     loop_stalled_fip_held
+leads   leased  gone     loop_absent               loop_absent
+leads   leased  unknown  unknown                   unknown
+leads   held    alive    healthy                   healthy
+leads   held    overdue  healthy                   healthy
+leads   held    log      log_stalled               log_stalled
+leads   held    stalled  loop_stalled_fip_held     loop_stalled_fip_held
+leads   held    gone     loop_absent               loop_absent
+leads   held    unknown  unknown                   unknown
+follows absent  alive    healthy                   healthy
+follows absent  overdue  healthy                   healthy
+follows absent  log      log_stalled               log_stalled
+follows absent  stalled  loop_stalled_follower     loop_stalled_follower
+follows absent  gone     loop_absent               loop_absent
+follows absent  unknown  unknown                   unknown
+follows leased  alive    fip_orphaned              fip_orphaned
+follows leased  overdue  fip_orphaned              fip_orphaned
+follows leased  log      fip_orphaned              fip_orphaned
+follows leased  stalled  fip_orphaned              fip_orphaned
+follows leased  gone     fip_orphaned              fip_orphaned
+follows leased  unknown  fip_orphaned              fip_orphaned
+follows held    alive    healthy                   fip_orphaned
+follows held    overdue  healthy                   fip_orphaned
+follows held    log      log_stalled               fip_orphaned
+follows held    stalled  fip_orphaned              fip_orphaned
+follows held    gone     fip_orphaned              fip_orphaned
+follows held    unknown  unknown                   fip_orphaned
+";
+
+fn holdings() -> Vec<(&'static str, Result<Holding, String>)> {
+    vec![
+        ("absent", Ok(Holding::Absent)),
+        ("leased", Ok(Holding::Leased { remaining: Duration::from_secs(4) })),
+        ("held", Ok(Holding::Held)),
+        ("unknown", Err("interface eth0 does not exist".to_owned())),
+    ]
+}
+
+fn loops() -> Vec<(&'static str, LoopState)> {
+    vec![
+        ("alive", LoopState::Alive { overdue: false }),
+        ("overdue", LoopState::Alive { overdue: true }),
+        ("log", LoopState::LogStalled),
+        ("stalled", LoopState::Stalled("in pipe_write".to_owned())),
+        ("gone", LoopState::Absent),
+        ("unknown", LoopState::Unknown("no log directory".to_owned())),
+    ]
+}
+
+/// Every role, and the verdict that it has whatever FIP and loop do; `None` where the grid decides.
+fn roles() -> Vec<(Role, &'static str, Option<Verdict>)> {
+    vec![
+        (Role::Unknown("certificate unreadable".to_owned()), "-", Some(Verdict::Unknown)),
+        (Role::Unreachable(EtcdFault::Refused), "-", Some(Verdict::EtcdUnreachable)),
+        (Role::NoLeader, "-", Some(Verdict::NoQuorum)),
+        (Role::Learner, "-", Some(Verdict::Unknown)),
+        (Role::ClaimsToLead, "leads", None),
+        (Role::Leads, "leads", None),
+        (Role::Unproven("timed out".to_owned()), "-", Some(Verdict::LeaderUnproven)),
+        (Role::ClaimsToFollow, "follows", None),
+        (Role::Follows, "follows", None),
+        (Role::CutOff("timed out".to_owned()), "-", Some(Verdict::NoQuorum)),
+    ]
+}
+
+fn grid_says(role: &str, holding: &str, watched_loop: &str, late: bool) -> Verdict {
+    let row = GRID
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .find(|cells| cells.len() == 5 && cells[0] == role && cells[1] == holding && cells[2] == watched_loop)
+        .unwrap_or_else(|| panic!("the grid has no row for {role} {holding} {watched_loop}"));
+    let name = row[if late { 4 } else { 3 }];
+    Verdict::ALL.into_iter().find(|verdict| verdict.name() == name).unwrap_or_else(|| panic!("no verdict is named {name}"))
+}
+
+/// What a person would say, from the rows of the design's table in their order.
+fn expected(facts: &Facts, role_name: &str, fixed: Option<Verdict>, holding_name: &str, loop_name: &str) -> Verdict {
+    match () {
+        () if facts.paused => Verdict::Paused,
+        () if facts.resumed => Verdict::Resumed,
+        () if facts.starting => Verdict::Starting,
+        () => {
+            if let Some(verdict) = fixed {
+                return verdict;
+            }
+            if holding_name == "unknown" {
+                return Verdict::Unknown;
+            }
+            if facts.manifest_missing.is_some_and(|age| age >= Duration::from_secs(5)) {
+                return Verdict::ManifestMissing;
+            }
+            let late = facts.role_age >= WORST_ROUND && facts.holding_age >= WORST_ROUND;
+            grid_says(role_name, holding_name, loop_name, late)
+        }
+    }
+}
+
+fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
+    let ages = [Duration::ZERO, WORST_ROUND - Duration::from_millis(1), WORST_ROUND];
+    let missing = [None, Some(Duration::from_millis(4999)), Some(Duration::from_secs(5))];
+    let mut count = 0;
+    for bits in 0..8_u8 {
+        for (role, role_name, fixed) in roles() {
+            for (holding_name, holding) in holdings() {
+                for (loop_name, watched_loop) in loops() {
+                    for role_age in ages {
+                        for holding_age in ages {
+                            for manifest_missing in missing {
+                                let facts = Facts {
+                                    paused: bits & 1 != 0,
+                                    resumed: bits & 2 != 0,
+                                    starting: bits & 4 != 0,
+                                    role: role.clone(),
+                                    role_age,
+                                    holding: holding.clone(),
+                                    holding_age,
+                                    watched_loop: watched_loop.clone(),
+                                    manifest_missing,
+                                    worst_round: WORST_ROUND,
+                                };
+                                visit(&facts, expected(&facts, role_name, fixed, holding_name, loop_name));
+                                count += 1;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn every_combination_of_facts_has_the_verdict_of_the_table() {
+    let count = for_every_combination(|facts, verdict| {
+        assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
+    });
+    assert_eq!(count, 8 * 10 * 4 * 6 * 3 * 3 * 3);
+}
+
+#[test]
+fn a_verdict_that_can_act_is_only_given_on_a_proof() {
+    let acts = Verdict::ALL.into_iter().filter(|verdict| {
+        fip_watchdog::policy::Policy::with_defaults(std::net::Ipv4Addr::new(192, 0, 2, 1), "eth0").remedies.contains_key(verdict)
+    });
+    let acts: Vec<_> = acts.collect();
+    for_every_combination(|facts, _| {
+        if let Judgement::Is(verdict) = judge(facts)
+            && acts.contains(&verdict)
+            && verdict != Verdict::NoQuorum
+        {
+            assert!(matches!(facts.role, Role::Leads | Role::Follows), "{verdict} without a proof: {facts:#?}");
+        }
+    });
+}
+
+#[test]
+fn every_verdict_is_reached_by_some_combination() {
+    let mut reached = std::collections::BTreeSet::new();
+    for_every_combination(|facts, _| {
+        reached.insert(judge(facts).verdict());
+    });
+    assert_eq!(reached.into_iter().collect::<Vec<_>>(), {
+        let mut all = Verdict::ALL.to_vec();
+        all.sort();
+        all
+    });
+}
