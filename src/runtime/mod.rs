@@ -1,3 +1,6 @@
 //! The loop that joins senses, decision and hands, and the clock.
 
 pub mod clock;
+pub mod gap;
+pub mod offload;
+pub mod pause;
