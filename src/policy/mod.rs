@@ -1,6 +1,28 @@
 //! The policy: what an operator allows, as typed values.
 //!
-//! [`Policy`] is pure data and always valid: `check` is the only way from YAML to it, and it reports every fault at its line.
+//! [`Policy`] is pure data and always valid: [`check::check`] is the only way from YAML to it, and it
+//! reports every fault at its line. `schema` holds the one table of keys that the check, the
+//! JSON Schema, the audit's `diff` and the tests of `policies/default.yaml` all read.
+//!
+//! ```text
+//! file ──► load ──► tree (events -> nodes with positions) ──► check (table, remedies, combinations) ──► Policy
+//! ```
+//!
+//! Only `load` and `reload` do I/O.
+
+pub mod arithmetic;
+pub mod check;
+pub mod combination;
+pub mod diff;
+pub mod fault;
+pub mod json_schema;
+pub mod load;
+pub mod reload;
+pub mod remedies;
+pub mod schema;
+mod tree;
+pub mod units;
+mod value;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

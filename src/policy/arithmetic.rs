@@ -1,0 +1,230 @@
+//! What a policy allows at worst, computed as an operator would.
+//!
+//! The figures are bounds of the policy, not forecasts: they hold while the node runs, its watchdog runs and a
+//! quorum answers. Nobody's election time is in them. Each carries its formula, so that it can be argued with.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::decision::step::StepKind;
+use crate::decision::verdict::Verdict;
+
+use super::units::format as d;
+use super::{Mode, Policy};
+
+/// How long a pod that ignores SIGTERM takes to die when its manifest says nothing else (the kubelet's default grace period).
+pub const POD_GRACE: Duration = Duration::from_secs(30);
+/// A pod is running again within this time after its manifest is back (0.95 s measured at most).
+pub const POD_START: Duration = Duration::from_secs(1);
+/// The kernel removes an address up to half a second after its lifetime, measured at 10.5 s for 10 s; rounded up.
+pub const KERNEL_LATENESS: Duration = Duration::from_secs(1);
+
+/// The worst that a policy allows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Arithmetic {
+    /// The FIP is on no node: the loop of the new leader had frozen before it came to lead.
+    pub outage_loop_already_frozen: Bound,
+    /// The same, but the loop froze at the moment it came to lead, so that it must first be found stalled.
+    pub outage_loop_freezes_then: Bound,
+    /// The same when its process cannot be seen.
+    pub outage_process_unseen: Bound,
+    /// Two nodes hold the FIP, because a watchdog died right after it renewed its lease and another node leads.
+    pub double_holding_watchdog_dead: Bound,
+    /// Two nodes hold the FIP, because the old leader's loop is frozen or slow and its watchdog runs.
+    pub double_holding_loop_frozen: Bound,
+    /// A healthy loop is taken for frozen: for how long no loop runs on the node. The FIP stays where it is meanwhile.
+    pub false_alarm_pause: Bound,
+    /// The same summed over an hour.
+    pub false_alarm_pause_per_hour: Bound,
+}
+
+/// A time that has an end, or why it has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// At most this long.
+    Within {
+        /// The time.
+        #[serde(serialize_with = "as_ms", rename = "ms")]
+        time: Duration,
+        /// How it is computed.
+        formula: String,
+    },
+    /// The policy sets no bound.
+    Unbounded {
+        /// Why.
+        reason: String,
+    },
+}
+
+fn as_ms<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Named parts to a bound: `stalled_after 20s + poll 1s`.
+fn sum(parts: &[(&str, Duration)]) -> Bound {
+    let parts: Vec<_> = parts.iter().filter(|(_, time)| !time.is_zero()).collect();
+    Bound::Within {
+        time: parts.iter().map(|(_, time)| *time).sum(),
+        formula: parts.iter().map(|(name, time)| format!("{name} {}", d(*time))).collect::<Vec<_>>().join(" + "),
+    }
+}
+
+fn unbounded(reason: &str) -> Bound {
+    Bound::Unbounded { reason: reason.to_owned() }
+}
+
+impl Arithmetic {
+    /// Computes every bound.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        let watched = &policy.watched_loop;
+        let pause = false_alarm(policy);
+        let per_hour = match &pause {
+            Bound::Within { time, .. } => Bound::Within {
+                time: *time * policy.limits.cycles_per_hour,
+                formula: format!("{} cycles an hour x {}", policy.limits.cycles_per_hour, d(*time)),
+            },
+            Bound::Unbounded { .. } => pause.clone(),
+        };
+        Self {
+            outage_loop_already_frozen: outage(policy, ("", Duration::ZERO)),
+            outage_loop_freezes_then: outage(policy, ("loop.stalled_after", watched.stalled_after)),
+            outage_process_unseen: outage(policy, ("loop.stalled_after_log_only", watched.stalled_after_log_only)),
+            double_holding_watchdog_dead: lease_left(policy),
+            double_holding_loop_frozen: orphan(policy),
+            false_alarm_pause: pause,
+            false_alarm_pause_per_hour: per_hour,
+        }
+    }
+
+    /// The figures as lines for a person.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        [
+            ("longest outage, loop frozen before its node leads", &self.outage_loop_already_frozen),
+            ("longest outage, loop freezes as its node leads", &self.outage_loop_freezes_then),
+            ("longest outage, the same with its process unseen", &self.outage_process_unseen),
+            ("longest double holding, watchdog dead", &self.double_holding_watchdog_dead),
+            ("longest double holding, loop frozen", &self.double_holding_loop_frozen),
+            ("largest false-alarm pause of the loop", &self.false_alarm_pause),
+            ("largest false-alarm pause in an hour", &self.false_alarm_pause_per_hour),
+        ]
+        .into_iter()
+        .map(|(name, bound)| match bound {
+            Bound::Within { formula, .. } if formula.is_empty() => format!("{name}: none, nothing is done that could cause it"),
+            Bound::Within { time, formula } => format!("{name}: {} = {formula}", d(*time)),
+            Bound::Unbounded { reason } => format!("{name}: no bound, {reason}"),
+        })
+        .collect()
+    }
+}
+
+fn answers(policy: &Policy, verdict: Verdict, step: StepKind) -> bool {
+    policy.remedies.get(&verdict).is_some_and(|ladder| ladder.contains(&step))
+}
+
+/// One cycle until the new pod has been through a round; the old one may need all of its grace and the margin.
+fn cycle(policy: &Policy) -> [(&'static str, Duration); 4] {
+    [
+        ("grace of the pod", POD_GRACE),
+        ("cycle.death_margin", policy.cycle.death_margin),
+        ("cycle.settle", policy.cycle.settle),
+        ("start of the pod", POD_START),
+    ]
+}
+
+/// From the election to the FIP on the new leader: found stalled, the next question to etcd, a proof before the alias is added.
+fn outage(policy: &Policy, stalled: (&'static str, Duration)) -> Bound {
+    let verdict = Verdict::LoopStalledFipMissing;
+    let seen = [stalled, ("etcd.poll", policy.etcd.poll), ("proof: etcd.deadline", policy.etcd.deadline)];
+    if policy.mode == Mode::Observe {
+        unbounded("observe mode changes nothing")
+    } else if answers(policy, verdict, StepKind::ApplyAlias) {
+        // While another host answers for the FIP it is not out, so on_conflict adds nothing.
+        sum(&seen)
+    } else if answers(policy, verdict, StepKind::CycleManifest) {
+        let parts = seen.into_iter().chain([("limits.confirm", policy.limits.confirm)]).chain(cycle(policy));
+        sum(&parts.chain([("worst round", policy.watched_loop.worst_round())]).collect::<Vec<_>>())
+    } else {
+        unbounded("no remedy for loop_stalled_fip_missing")
+    }
+}
+
+/// A dead watchdog renews nothing: what it added last goes when its lease ends.
+fn lease_left(policy: &Policy) -> Bound {
+    let adds = policy.remedies.values().any(|ladder| ladder.contains(&StepKind::ApplyAlias));
+    if policy.mode == Mode::Observe || !adds {
+        return sum(&[]);
+    }
+    sum(&[("limits.alias_lease", policy.limits.alias_lease), ("lateness of the kernel", KERNEL_LATENESS)])
+}
+
+/// The old leader's loop gets its own worst round to let go; then it is done for it.
+fn orphan(policy: &Policy) -> Bound {
+    if policy.mode == Mode::Observe {
+        unbounded("observe mode changes nothing")
+    } else if answers(policy, Verdict::FipOrphaned, StepKind::ReleaseAlias) {
+        sum(&[
+            ("worst round", policy.watched_loop.worst_round()),
+            ("etcd.poll", policy.etcd.poll),
+            ("proof: etcd.deadline", policy.etcd.deadline),
+        ])
+    } else {
+        unbounded("fip_orphaned is not answered by release_alias, and a restarted loop does not remove what its predecessor left")
+    }
+}
+
+fn false_alarm(policy: &Policy) -> Bound {
+    let cycles = policy.remedies.values().any(|ladder| ladder.contains(&StepKind::CycleManifest));
+    if policy.mode == Mode::Observe || !cycles {
+        return sum(&[]);
+    }
+    sum(&cycle(policy))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn default_policy() -> Policy {
+        Policy::with_defaults(Ipv4Addr::new(192, 0, 2, 10), "eth0")
+    }
+
+    #[test]
+    fn the_default_policy_allows_these_bounds() {
+        let lines = Arithmetic::of(&default_policy()).lines();
+        assert_eq!(
+            lines,
+            [
+                "longest outage, loop frozen before its node leads: 2500ms = etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "longest outage, loop freezes as its node leads: 22500ms = loop.stalled_after 20s + etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "longest outage, the same with its process unseen: 62500ms = loop.stalled_after_log_only 1m + etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "longest double holding, watchdog dead: 11s = limits.alias_lease 10s + lateness of the kernel 1s",
+                "longest double holding, loop frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "largest false-alarm pause of the loop: 49s = grace of the pod 30s + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
+                "largest false-alarm pause in an hour: 147s = 3 cycles an hour x 49s",
+            ]
+        );
+    }
+
+    #[test]
+    fn observe_mode_bounds_no_outage_and_causes_no_pause() {
+        let observe = Arithmetic::of(&Policy { mode: Mode::Observe, ..default_policy() });
+        assert!(matches!(observe.outage_loop_already_frozen, Bound::Unbounded { .. }));
+        assert!(matches!(observe.false_alarm_pause, Bound::Within { time: Duration::ZERO, .. }));
+    }
+
+    #[test]
+    fn without_the_alias_step_an_outage_lasts_as_long_as_a_cycle() {
+        let mut policy = default_policy();
+        policy.remedies.insert(Verdict::LoopStalledFipMissing, vec![StepKind::CycleManifest]);
+        let Bound::Within { time, .. } = Arithmetic::of(&policy).outage_loop_already_frozen else { panic!("bounded") };
+        assert_eq!(time, Duration::from_millis(2500 + 5000 + 49_000 + 16_000));
+        policy.remedies.remove(&Verdict::LoopStalledFipMissing);
+        assert!(matches!(Arithmetic::of(&policy).outage_loop_already_frozen, Bound::Unbounded { .. }));
+    }
+}
