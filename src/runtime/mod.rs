@@ -4,3 +4,5 @@ pub mod clock;
 pub mod gap;
 pub mod offload;
 pub mod pause;
+pub mod sd_notify;
+pub mod telemetry;
