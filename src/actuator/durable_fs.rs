@@ -7,9 +7,8 @@
 //! hangs in `fsync`): call it from a blocking task. Each call is whole or not done; none is cancelled.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,8 +16,6 @@ use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 
-/// Most names that are read from one directory: a manifest directory holds a dozen.
-const NAMES_MAX: usize = 4096;
 /// Most bytes of names and of one value of extended attributes (the kernel's own limits).
 const XATTR_MAX: usize = 64 * 1024;
 
@@ -90,7 +87,8 @@ impl Fs {
         Self { hook: Some(hook) }
     }
 
-    fn call<T>(&self, call: &'static str, path: &Path, act: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
+    /// Makes a call that has no method of its own here (a look at another file), so that it too can be failed.
+    pub(crate) fn call<T>(&self, call: &'static str, path: &Path, act: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
         let allowed = self.hook.as_ref().map_or(Ok(()), |hook| hook.before(call, path));
         allowed.map_err(std::io::Error::from).and_then(|()| act()).map_err(|source| FsError {
             call,
@@ -111,25 +109,6 @@ impl Fs {
         self.call("make directory", path, || match fs::mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(errno.into()),
-        })
-    }
-
-    /// The names in a directory, in order; at most [`NAMES_MAX`].
-    pub(crate) fn names(&self, dir: &Dir) -> Result<Vec<OsString>> {
-        self.call("list", &dir.path, || {
-            let mut names = Vec::new();
-            for entry in fs::Dir::read_from(&dir.fd)? {
-                let entry = entry?;
-                let name = OsStr::from_bytes(entry.file_name().to_bytes());
-                if name != "." && name != ".." {
-                    names.push(name.to_owned());
-                }
-                if names.len() > NAMES_MAX {
-                    return Err(Errno::TOOBIG.into());
-                }
-            }
-            names.sort();
-            Ok(names)
         })
     }
 
