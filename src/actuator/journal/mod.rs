@@ -1,0 +1,188 @@
+//! The cycle journal, `<state_dir>/cycle.journal`: a write-ahead log of manifest cycles.
+//!
+//! Invariant: before the manifest is touched, all that is needed to put it back is on disk; what was
+//! acknowledged is never lost, and what is damaged is never guessed at. A torn tail (a last line without
+//! its newline) was never acknowledged and is absent; any other damage is [`JournalError::Corrupt`], and
+//! then nothing may act until a person has looked. Every call blocks, and none is cancelled.
+//!
+//! The journal is bounded: once [`COMPACT_AT`] cycles have ended it is rewritten with the last
+//! [`KEEP_CLOSED`] of them, through a temporary file, `fsync` and rename.
+
+mod log;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::durable_fs::{File, Fs, FsError};
+pub use log::{ClosedCycle, Log, OpenCycle, PastCycle};
+pub use record::{Intent, Outcome, PhaseMark, PodRecord, Record, Stamp, hex, sha256_hex, unhex};
+
+/// Ended cycles that survive a compaction: more than any hour's budget, and enough history for a person.
+pub const KEEP_CLOSED: usize = 32;
+/// Ended cycles at which the journal is compacted; not at every end, because each compaction is a rewrite.
+pub const COMPACT_AT: usize = 2 * KEEP_CLOSED;
+/// A journal larger than this was not written by us: 64 cycles take some 100 KiB.
+const JOURNAL_MAX: usize = 4 << 20;
+const NAME: &str = "cycle.journal";
+const TEMPORARY: &str = "cycle.journal.new";
+
+/// Why the journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// A call failed.
+    #[error("cycle journal is not usable")]
+    Io(#[from] FsError),
+    /// A record before the tail is damaged: stop acting, alarm.
+    #[error("cycle journal {} is damaged at line {line}: {reason}", path.display())]
+    Corrupt {
+        /// The journal.
+        path: PathBuf,
+        /// The damaged line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A record cannot be written as text, most likely a path that is not UTF-8.
+    #[error("cycle journal cannot hold the record")]
+    Unwritable(#[source] serde_json::Error),
+}
+
+/// The journal of one state directory.
+#[derive(Clone)]
+pub struct Journal {
+    fs: Fs,
+    dir: PathBuf,
+}
+
+impl Journal {
+    /// The journal in `state_dir`; nothing is read or written yet.
+    #[must_use]
+    pub fn new(fs: Fs, state_dir: &Path) -> Self {
+        Self { fs, dir: state_dir.to_owned() }
+    }
+
+    /// Where the journal is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(NAME)
+    }
+
+    /// Reads the journal and writes nothing. One that does not exist is empty.
+    ///
+    /// # Errors
+    /// [`JournalError::Corrupt`] for damage before the tail, [`JournalError::Io`] if it cannot be read.
+    pub fn load(&self) -> Result<Log, JournalError> {
+        let absent = |error: &FsError| error.is(Errno::NOENT);
+        let dir = match self.fs.open_dir(&self.dir) {
+            Ok(dir) => dir,
+            Err(error) if absent(&error) => return Ok(Log::default()),
+            Err(error) => return Err(error.into()),
+        };
+        match self.fs.open_file(&dir, OsStr::new(NAME)) {
+            Ok(file) => self.parse(&self.fs.read(&file, JOURNAL_MAX)?),
+            Err(error) if absent(&error) => Ok(Log::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn parse(&self, content: &[u8]) -> Result<Log, JournalError> {
+        let mut log = Log::default();
+        let whole = &content[..acknowledged(content)];
+        for (index, line) in whole.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            record::decode(&line[..line.len() - 1])
+                .and_then(|record| log.push(record))
+                .map_err(|reason| JournalError::Corrupt { path: self.path(), line: index + 1, reason })?;
+        }
+        Ok(log)
+    }
+
+    /// Adds a record; when this returns it is on disk. A torn tail is cut off first.
+    ///
+    /// # Errors
+    /// The record is not acknowledged then, but it may be on disk all the same.
+    pub fn append(&self, record: &Record) -> Result<(), JournalError> {
+        let line = record::encode(record).map_err(JournalError::Unwritable)?;
+        self.fs.make_dir(&self.dir)?;
+        let dir = self.fs.open_dir(&self.dir)?;
+        let file = self.fs.open_append(&dir, OsStr::new(NAME))?;
+        let content = self.fs.read(&file, JOURNAL_MAX)?;
+        let end = acknowledged(&content);
+        let len = u64::try_from(end).unwrap_or(u64::MAX);
+        if end < content.len() {
+            self.fs.truncate(&file, len)?;
+        }
+        if let Err(error) = self.write_through(&file, line.as_bytes()) {
+            // Half a line must not stay; if this fails too, the next append cuts it off.
+            return match self.fs.truncate(&file, len) {
+                Ok(()) | Err(_) => Err(error.into()),
+            };
+        }
+        if end == 0 {
+            self.fs.sync_dir(&dir)?;
+        }
+        Ok(())
+    }
+
+    fn write_through(&self, file: &File, content: &[u8]) -> Result<(), FsError> {
+        self.fs.write(file, content)?;
+        self.fs.sync(file)
+    }
+
+    /// Ends the open cycle, then compacts if it is time. A compaction that fails is tried again at the
+    /// next end; it is not an error of this one.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn close(&self, id: u64, outcome: Outcome, detail: &str, at: Stamp) -> Result<(), JournalError> {
+        self.append(&Record::Closed { id, outcome, detail: detail.to_owned(), at })?;
+        let log = self.load()?;
+        if log.closed.len() >= COMPACT_AT && log.open.is_none() {
+            match self.compact(&log) {
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn compact(&self, log: &Log) -> Result<(), JournalError> {
+        let (dropped, kept) = log.closed.split_at(log.closed.len().saturating_sub(KEEP_CLOSED));
+        let mut text = String::new();
+        for cycle in kept {
+            let ClosedCycle { intent, outcome, detail, at } = cycle.clone();
+            let (id, begin) = (intent.id, Record::Intent(Box::new(intent)));
+            text += &record::encode(&begin).map_err(JournalError::Unwritable)?;
+            let end = Record::Closed { id, outcome, detail, at };
+            text += &record::encode(&end).map_err(JournalError::Unwritable)?;
+        }
+        let dir = self.fs.open_dir(&self.dir)?;
+        self.fs.unlink(&dir, OsStr::new(TEMPORARY))?;
+        let file = self.fs.create_new(&dir, OsStr::new(TEMPORARY))?;
+        self.write_through(&file, text.as_bytes())?;
+        self.fs.rename_over(&dir, OsStr::new(TEMPORARY), OsStr::new(NAME))?;
+        self.fs.sync_dir(&dir)?;
+        self.drop_backups(dropped, kept)
+    }
+
+    /// Removes backups that no journalled cycle names any more: they would pile up without bound.
+    fn drop_backups(&self, dropped: &[ClosedCycle], kept: &[ClosedCycle]) -> Result<(), JournalError> {
+        for cycle in dropped {
+            let backup = &cycle.intent.backup;
+            let wanted = kept.iter().any(|other| other.intent.backup == *backup);
+            if let (false, Some(parent), Some(name)) = (wanted, backup.parent(), backup.file_name()) {
+                let dir = self.fs.open_dir(parent)?;
+                self.fs.unlink(&dir, name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The length of the content without its torn tail.
+fn acknowledged(content: &[u8]) -> usize {
+    content.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
+}
