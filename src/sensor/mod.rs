@@ -1,1 +1,3 @@
 //! The senses: one file each, from the world to a [`Reading`](crate::decision::observation::Reading).
+
+pub mod heartbeat;
