@@ -1,0 +1,210 @@
+//! From a container's log file to the lines that the container wrote.
+//!
+//! Two framings exist on the nodes: the CRI format of containerd (`<time> <stream> <P|F> <text>`, long lines in
+//! `P` parts) and docker's json-file (one JSON object a line; a part is a `log` that does not end in a newline).
+//! Each stream is joined on its own, because a part of one may stand between two parts of the other.
+//!
+//! Invariant: memory is bounded whatever comes. A line keeps its first [`LINE_MAX`] bytes, the rest of it is
+//! dropped. Bytes that fit neither framing are dropped. How the input is cut into calls never changes the lines.
+//! Pure, so cancelling is not a question here.
+
+use serde::Deserialize;
+
+/// Longest physical line that is kept. docker splits at 16 KiB of text, which JSON escapes can make six times as
+/// long; CRI parts are 16 KiB and a header.
+const RAW_MAX: usize = 128 * 1024;
+
+/// Longest joined line that is kept: the loop's longest trace is one status answer, under 2 KiB.
+const LINE_MAX: usize = 64 * 1024;
+
+/// Turns a container log's bytes into the container's own lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// The physical line that has not ended yet.
+    raw: Vec<u8>,
+    /// Skip everything up to the next newline: the input began inside a line.
+    skipping: bool,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// One record of docker's json-file driver; its `time` is of no use here.
+#[derive(Deserialize)]
+struct DockerRecord {
+    log: String,
+    stream: String,
+}
+
+impl Lines {
+    /// Forgets all parts. What comes next begins a line.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Forgets all parts, and drops what comes up to the next newline.
+    pub(super) fn reset_inside_line(&mut self) {
+        *self = Self { skipping: true, ..Self::default() };
+    }
+
+    /// Takes the next bytes of the file and hands each finished line to `on_line`, without its newline.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], mut on_line: impl FnMut(&[u8])) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let (head, rest) = bytes.split_at(end);
+            bytes = rest.get(1..).unwrap_or_default();
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            append(&mut self.raw, head, RAW_MAX);
+            let raw = std::mem::take(&mut self.raw);
+            self.physical_line(&raw, &mut on_line);
+            self.raw = raw;
+            self.raw.clear();
+        }
+        if !self.skipping {
+            append(&mut self.raw, bytes, RAW_MAX);
+        }
+    }
+
+    fn physical_line(&mut self, raw: &[u8], on_line: &mut impl FnMut(&[u8])) {
+        if raw.first() == Some(&b'{') {
+            // docker writes UTF-8; a record that was cut or damaged is dropped with the error.
+            let Ok(record) = serde_json::from_str::<DockerRecord>(&String::from_utf8_lossy(raw)) else { return };
+            let Some(stream) = stream_of(record.stream.as_bytes()) else { return };
+            match record.log.strip_suffix('\n') {
+                Some(text) => self.part(stream, text.as_bytes(), true, on_line),
+                None => self.part(stream, record.log.as_bytes(), false, on_line),
+            }
+        } else if let Some((stream, last, text)) = split_cri(raw) {
+            self.part(stream, text, last, on_line);
+        }
+    }
+
+    fn part(&mut self, stream: Stream, text: &[u8], last: bool, on_line: &mut impl FnMut(&[u8])) {
+        let joined = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        append(joined, text, LINE_MAX);
+        if last {
+            on_line(joined.strip_suffix(b"\r").unwrap_or(joined));
+            joined.clear();
+        }
+    }
+
+    #[cfg(test)]
+    fn memory(&self) -> usize {
+        self.raw.capacity() + self.stdout.capacity() + self.stderr.capacity()
+    }
+}
+
+/// Appends what fits under `max`.
+fn append(buffer: &mut Vec<u8>, bytes: &[u8], max: usize) {
+    let room = max.saturating_sub(buffer.len()).min(bytes.len());
+    buffer.extend_from_slice(bytes.get(..room).unwrap_or_default());
+}
+
+fn stream_of(name: &[u8]) -> Option<Stream> {
+    match name {
+        b"stdout" => Some(Stream::Stdout),
+        b"stderr" => Some(Stream::Stderr),
+        _ => None,
+    }
+}
+
+/// `<time> <stream> <tags> <text>`; tags are separated by colons and the first one is `P` or `F`.
+fn split_cri(raw: &[u8]) -> Option<(Stream, bool, &[u8])> {
+    let mut fields = raw.splitn(4, |byte| *byte == b' ');
+    let time = fields.next()?;
+    if !time.first().is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    let stream = stream_of(fields.next()?)?;
+    let last = match fields.next()?.split(|byte| *byte == b':').next()? {
+        b"F" => true,
+        b"P" => false,
+        _ => return None,
+    };
+    Some((stream, last, fields.next().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(input: &[u8]) -> Vec<String> {
+        let mut found = Vec::new();
+        Lines::default().feed(input, |line| found.push(String::from_utf8_lossy(line).into_owned()));
+        found
+    }
+
+    #[test]
+    fn a_cri_line_gives_its_text() {
+        assert_eq!(lines_of(b"2026-11-30T01:45:28.20718336Z stderr F + N=104\n"), ["+ N=104"]);
+        assert_eq!(lines_of(b"2026-11-30T01:45:28Z stdout F \n2026-11-30T01:45:28Z stdout F\n"), ["", ""]);
+    }
+
+    #[test]
+    fn parts_are_joined_per_stream() {
+        let log = b"1 stderr P + ret\n1 stdout P Is the current\n1 stderr F urn 4\n1 stdout F  leader!\n";
+        assert_eq!(lines_of(log), ["+ return 4", "Is the current leader!"]);
+    }
+
+    #[test]
+    fn docker_records_are_joined_until_the_newline() {
+        let log = br#"{"log":"+ ret","stream":"stderr","time":"2026-11-30T01:45:28Z"}
+{"log":"urn 4\n","stream":"stderr","time":"2026-11-30T01:45:28Z"}
+{"log":"{\"a\":\"b\"}\n","stream":"stdout","time":"x"}
+{"log":"cut
+"#;
+        assert_eq!(lines_of(log), ["+ return 4", r#"{"a":"b"}"#]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_and_no_frame_are_survived() {
+        let log = b"\0\0\0\xff\n\n1 stderr F \xff\xfe\n1 nowhere F x\n1 stderr Q x\nnoise stderr F x\n1 stderr F:tag y\n";
+        assert_eq!(lines_of(log), ["\u{fffd}\u{fffd}", "y"]);
+    }
+
+    #[test]
+    fn input_that_begins_inside_a_line_starts_with_the_next_one() {
+        let mut lines = Lines::default();
+        lines.reset_inside_line();
+        let mut found = 0;
+        for piece in [&b"stderr F + FIP=1"[..], b"\n1 stderr F a\n"] {
+            lines.feed(piece, |line| {
+                assert_eq!(line, b"a");
+                found += 1;
+            });
+        }
+        assert_eq!(found, 1);
+    }
+
+    #[test]
+    fn a_line_of_100_megabytes_stays_in_bounded_memory() {
+        let chunk = vec![b'x'; 64 * 1024];
+        let mut lines = Lines::default();
+        let mut longest = 0;
+        // One physical line of 100 MB, then a joined line of 100 MB in parts.
+        lines.feed(b"1 stderr F ", |_| ());
+        for _ in 0..1600 {
+            lines.feed(&chunk, |_| panic!("the line has not ended"));
+            assert!(lines.memory() <= 512 * 1024, "{}", lines.memory());
+        }
+        lines.feed(b"\n", |line| longest = line.len());
+        for _ in 0..6400 {
+            lines.feed(b"1 stderr P ", |_| ());
+            lines.feed(&chunk[..16 * 1024], |_| ());
+            lines.feed(b"\n", |_| panic!("the line has not ended"));
+            assert!(lines.memory() <= 512 * 1024, "{}", lines.memory());
+        }
+        lines.feed(b"1 stderr F \n1 stderr F + continue\n", |line| longest = longest.max(line.len()));
+        assert!(longest <= LINE_MAX && longest > 1024, "{longest}");
+        lines.feed(b"1 stderr F + continue\n", |line| assert_eq!(line, b"+ continue"));
+    }
+}

@@ -1,0 +1,207 @@
+//! Byte for byte: what reaches the sink through growth, rotation, truncation and replacement.
+
+use std::io::Write;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::policy::Policy;
+
+/// Records what it is given.
+#[derive(Default)]
+struct Recorder {
+    history: Vec<u8>,
+    appended: Vec<u8>,
+    began: usize,
+    cuts: usize,
+}
+
+impl Sink for Recorder {
+    fn began(&mut self) {
+        self.began += 1;
+    }
+    fn history(&mut self, bytes: &[u8], _inside_line: bool) {
+        self.history.extend_from_slice(bytes);
+    }
+    fn appended(&mut self, bytes: &[u8]) {
+        self.appended.extend_from_slice(bytes);
+    }
+    fn cut(&mut self, _inside_line: bool) {
+        self.cuts += 1;
+    }
+}
+
+struct Bench {
+    root: TempDir,
+    follower: Follower,
+    got: Recorder,
+    clock: Duration,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let root = TempDir::new().unwrap();
+        let mut policy = Policy::with_defaults([192, 0, 2, 1].into(), "eth0").watched_loop;
+        policy.log_root = root.path().to_owned();
+        let bench = Self { follower: Follower::new(Target::new(&policy)), root, got: Recorder::default(), clock: RESCAN };
+        fs::create_dir_all(bench.log().parent().unwrap()).unwrap();
+        bench
+    }
+
+    fn log(&self) -> PathBuf {
+        self.root.path().join("kube-system_wcp-fip-node_uid/wcp-fip/0.log")
+    }
+
+    fn append(&self, path: &Path, text: &str) {
+        OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// One call, a second after the last; what it appended.
+    fn poll(&mut self) -> Result<String, FollowError> {
+        self.clock += Duration::from_secs(1);
+        self.got.appended.clear();
+        self.follower.poll(Moment::from_origin(self.clock), &mut self.got)?;
+        Ok(String::from_utf8_lossy(&self.got.appended).into_owned())
+    }
+
+    fn following(history: &str) -> Self {
+        let mut bench = Self::new();
+        bench.append(&bench.log(), history);
+        assert_eq!(bench.poll().unwrap(), "");
+        assert_eq!(bench.got.history, history.as_bytes());
+        bench
+    }
+
+    fn rename_log(&self, suffix: &str) -> PathBuf {
+        let rotated = self.log().with_extension(suffix);
+        rustix::fs::rename(self.log(), &rotated).unwrap();
+        rotated
+    }
+}
+
+#[test]
+fn history_is_told_apart_and_growth_arrives_once() {
+    let mut bench = Bench::following("old\n");
+    assert_eq!(bench.poll().unwrap(), "");
+    bench.append(&bench.log(), "new\n");
+    assert_eq!(bench.poll().unwrap(), "new\n");
+    assert_eq!(bench.poll().unwrap(), "");
+}
+
+#[test]
+fn a_rotated_log_is_read_to_its_end_before_its_successor() {
+    let mut bench = Bench::following("old\n");
+    bench.append(&bench.log(), "one\n");
+    let rotated = bench.rename_log("log.20261130-014528");
+    // No file of that name for a moment; the writer still has the old one.
+    assert_eq!(bench.poll().unwrap(), "one\n");
+    bench.append(&rotated, "two\n");
+    assert_eq!(bench.poll().unwrap(), "two\n");
+    // The new file exists, and the writer has not changed to it yet.
+    bench.append(&bench.log(), "");
+    bench.append(&rotated, "three\n");
+    assert_eq!(bench.poll().unwrap(), "three\n");
+    bench.append(&rotated, "four\n");
+    bench.append(&bench.log(), "five\n");
+    assert_eq!(bench.poll().unwrap(), "four\nfive\n");
+    assert_eq!((bench.got.began, bench.got.cuts), (1, 0));
+}
+
+#[test]
+fn rotation_within_one_call_loses_nothing() {
+    let mut bench = Bench::following("old\n");
+    for round in 0..5 {
+        bench.append(&bench.log(), &format!("a{round}\n"));
+        bench.rename_log(&format!("log.{round}"));
+        bench.append(&bench.log(), &format!("b{round}\n"));
+        assert_eq!(bench.poll().unwrap(), format!("a{round}\nb{round}\n"));
+    }
+    assert_eq!((bench.got.began, bench.got.cuts), (1, 0));
+}
+
+#[test]
+fn a_truncated_log_is_read_from_its_beginning() {
+    let mut bench = Bench::following("some old line\n");
+    File::options().write(true).open(bench.log()).unwrap().set_len(0).unwrap();
+    bench.append(&bench.log(), "new\n");
+    assert_eq!(bench.poll().unwrap(), "new\n");
+    assert_eq!((bench.got.began, bench.got.cuts), (1, 1));
+}
+
+#[test]
+fn a_log_that_outgrew_its_old_size_after_truncation_is_noticed() {
+    let mut bench = Bench::following("old\n");
+    File::options().write(true).open(bench.log()).unwrap().set_len(0).unwrap();
+    bench.append(&bench.log(), "new, and longer\n");
+    assert_eq!(bench.poll().unwrap(), "new, and longer\n");
+    assert_eq!((bench.got.began, bench.got.cuts), (1, 1));
+}
+
+#[test]
+fn a_new_container_under_the_same_path_is_new_whatever_its_inode() {
+    let mut bench = Bench::following("old line of the old loop\n");
+    for round in 1..20 {
+        fs::remove_file(bench.log()).unwrap();
+        if round % 2 == 0 {
+            // Gone at a look: the inode is free for the next file.
+            assert!(matches!(bench.poll(), Err(FollowError::NoLog { .. })));
+        }
+        bench.append(&bench.log(), "new line, longer than the old one was\n");
+        assert_eq!(bench.poll().unwrap(), "new line, longer than the old one was\n", "round {round}");
+        assert_eq!(bench.got.began, 1 + round);
+    }
+}
+
+#[test]
+fn a_restarts_log_takes_over_from_its_first_byte() {
+    let mut bench = Bench::following("old\n");
+    let restarted = bench.log().with_file_name("1.log");
+    bench.append(&bench.log(), "last words\n");
+    bench.append(&restarted, "new\n");
+    assert!(bench.poll().unwrap().ends_with("new\n") || bench.poll().unwrap().ends_with("new\n"));
+    assert_eq!(bench.got.began, 2);
+    bench.append(&restarted, "more\n");
+    assert_eq!(bench.poll().unwrap(), "more\n");
+}
+
+#[test]
+fn of_several_pods_the_one_that_moves_is_followed() {
+    let mut bench = Bench::following("old\n");
+    let other = bench.root.path().join("kube-system_wcp-fip-node_other/wcp-fip/0.log");
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    bench.append(&other, "other\n");
+    let all: String = (0..3).map(|_| bench.poll().unwrap()).collect();
+    assert_eq!(all, "other\n");
+    // The first one comes to life again, and only it.
+    bench.append(&bench.log(), "again\n");
+    let all: String = (0..3).map(|_| bench.poll().unwrap()).collect();
+    assert_eq!(all, "again\n");
+    // Both move: no reason to change.
+    for _ in 0..6 {
+        bench.append(&bench.log(), "x\n");
+        bench.append(&other, "y\n");
+        assert_eq!(bench.poll().unwrap(), "x\n");
+    }
+}
+
+#[test]
+fn a_call_is_bounded_and_a_huge_backlog_is_skipped() {
+    let mut bench = Bench::following("old\n");
+    bench.append(&bench.log(), &"x".repeat(3 * 1024 * 1024 / 2));
+    assert_eq!(bench.poll().unwrap().len(), 1024 * 1024);
+    assert_eq!(bench.poll().unwrap().len(), 512 * 1024);
+    // A hole costs no disk: 100 MB of zeros, then the end.
+    let file = File::options().write(true).open(bench.log()).unwrap();
+    file.set_len(100 * 1024 * 1024).unwrap();
+    bench.append(&bench.log(), "the end\n");
+    assert!(bench.poll().unwrap().ends_with("the end\n"));
+    assert_eq!(bench.got.cuts, 1);
+}
+
+#[test]
+fn history_is_read_from_the_end_alone() {
+    let mut bench = Bench::new();
+    bench.append(&bench.log(), &"0123456\n".repeat(100_000));
+    assert_eq!(bench.poll().unwrap(), "");
+    assert_eq!(bench.got.history.len(), usize::try_from(HISTORY_MAX).unwrap());
+}
