@@ -1,4 +1,6 @@
 //! The senses: one file each, from the world to a [`Reading`](crate::decision::observation::Reading).
 
-pub mod manifest;
+pub mod alias;
+pub mod etcd;
 pub mod heartbeat;
+pub mod manifest;

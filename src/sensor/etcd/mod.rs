@@ -1,0 +1,66 @@
+//! The etcd sense: what the local member says, and whether a quorum confirms it.
+//!
+//! `Status` is one member's opinion; [`EtcdDepth::Proof`] asks a quorum as well (see [`proof`]). The
+//! alias steps ask for proofs of their own through an [`EtcdProver`], over the same kept connection:
+//! requests are multiplexed and no lock is held across an await, so that neither can block the other.
+//!
+//! Invariant: an answer that is older than one deadline when it arrives is thrown away, never used.
+//!
+//! Cancel-safe: a dropped read leaves nothing behind but the kept connection.
+
+mod fault;
+mod link;
+mod proof;
+mod prover;
+
+use std::sync::Arc;
+
+use crate::decision::observation::{EtcdView, Quorum, Reading};
+use crate::decision::plan::EtcdDepth;
+use crate::policy::EtcdPolicy;
+use crate::runtime::clock;
+
+pub use fault::sentence;
+pub use prover::{EtcdProver, LeadershipProver, NotProven, Proof};
+
+use link::EtcdLink;
+
+/// Reads the local etcd member.
+#[derive(Debug)]
+pub struct EtcdSensor {
+    link: Arc<EtcdLink>,
+}
+
+impl EtcdSensor {
+    /// A sensor that connects when it is first read.
+    #[must_use]
+    pub fn new(policy: &EtcdPolicy) -> Self {
+        Self { link: Arc::new(EtcdLink::new(policy.clone())) }
+    }
+
+    /// Ask the member. Returns within the policy's deadline, and then a little for the scheduler.
+    ///
+    /// `Unknown` means that the sensor itself could not ask (certificates unreadable) or that this
+    /// process did not run while it waited; a member that does not answer is a fresh
+    /// [`EtcdView::Unreachable`].
+    pub async fn read(&mut self, depth: EtcdDepth) -> Reading<EtcdView> {
+        match proof::ask(&self.link, depth).await {
+            Ok(value) => Reading::Fresh { value, at: clock::now() },
+            Err(reason) => Reading::Unknown(reason),
+        }
+    }
+
+    /// A prover for the alias steps, over the same connection.
+    #[must_use]
+    pub fn prover(&self) -> EtcdProver {
+        EtcdProver::new(Arc::clone(&self.link))
+    }
+}
+
+/// Whether a view holds a confirmed quorum.
+const fn is_confirmed(view: &EtcdView) -> bool {
+    match view {
+        EtcdView::Answered(status) => matches!(status.quorum, Quorum::Confirmed { .. }),
+        EtcdView::Unreachable(_) => false,
+    }
+}
