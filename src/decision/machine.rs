@@ -304,6 +304,10 @@ impl Machine {
         if !calm || overdue || leased || gap || self.announce_due {
             decision.next_deadline = now + policy.etcd.poll_alert;
         }
+        if self.announce_due && facts.role == Role::ClaimsToLead {
+            // Clients wait for this one: ask the quorum now.
+            decision.next_deadline = now;
+        }
     }
 
     /// Since when the current verdict has held.

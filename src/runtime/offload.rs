@@ -59,17 +59,6 @@ impl<S: Send + 'static, T: Send + 'static> Offloaded<S, T> {
             }
         }
     }
-
-    /// Changes the sense between two reads; a sense that is being read is left as it is, and `false` says so.
-    pub fn with(&mut self, change: impl FnOnce(&mut S)) -> bool {
-        match &mut self.state {
-            State::Idle(sense) => {
-                change(sense);
-                true
-            }
-            State::Busy { .. } | State::Lost => false,
-        }
-    }
 }
 
 /// Flattens the outcome of an offloaded read into the reading itself.
@@ -89,7 +78,6 @@ mod tests {
         let mut sense = Offloaded::new("the log", gate);
         let outcome = sense.read(Duration::from_millis(20), |gate| gate.recv().map_or(0, |()| 7)).await;
         assert_eq!(outcome, Err("reading the log has not returned for 0 s".to_owned()));
-        assert!(!sense.with(|_| ()), "a sense that is being read must not be changed");
         release.send(()).unwrap();
         let outcome = sense.read(Duration::from_secs(30), |_| 8).await;
         assert_eq!(outcome, Ok(7), "the read that was under way counts, no second one is started");

@@ -1,0 +1,101 @@
+//! All senses of one round, read side by side, each with its own deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock;
+use super::offload::{Offloaded, into_reading};
+use crate::decision::observation::{AliasView, EtcdView, HeartbeatView, ManifestView, ProcessView, Reading};
+use crate::decision::plan::EtcdDepth;
+use crate::policy::Policy;
+use crate::sensor::alias::{AddressTable as _, AliasTable};
+use crate::sensor::etcd::{EtcdProver, EtcdSensor};
+use crate::sensor::heartbeat::HeartbeatSensor;
+use crate::sensor::manifest::ManifestSensor;
+use crate::sensor::process::ProcessSensor;
+
+/// A local file that takes longer than this is on a disk that hangs; the loop must go on without it.
+const FILE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// What one round read.
+#[derive(Debug)]
+pub struct Readings {
+    /// The local etcd member.
+    pub etcd: Reading<EtcdView>,
+    /// The loop's log.
+    pub heartbeat: Reading<HeartbeatView>,
+    /// The loop's process.
+    pub process: Reading<ProcessView>,
+    /// The interface, and the FIP on it.
+    pub alias: Reading<AliasView>,
+    /// The manifest directory.
+    pub manifest: Reading<ManifestView>,
+}
+
+/// The loop's two heartbeats: the process is found by what the log's directory is called.
+#[derive(Debug)]
+struct LoopSenses {
+    heartbeat: HeartbeatSensor,
+    process: ProcessSensor,
+}
+
+/// Every sense, with what it keeps between two rounds.
+#[derive(Debug)]
+pub struct Senses {
+    etcd: EtcdSensor,
+    alias: Arc<AliasTable>,
+    watched_loop: Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)>,
+    manifest: Offloaded<ManifestSensor, Reading<ManifestView>>,
+}
+
+impl Senses {
+    /// The senses that a policy asks for.
+    #[must_use]
+    pub fn new(policy: &Policy, alias: Arc<AliasTable>) -> Self {
+        Self { etcd: EtcdSensor::new(&policy.etcd), alias, watched_loop: watched_loop(policy), manifest: manifest(policy) }
+    }
+
+    /// Takes over a new policy. A sense whose part of it is unchanged goes on with what it knows.
+    pub fn adopt(&mut self, old: &Policy, new: &Policy) {
+        if old.etcd != new.etcd {
+            self.etcd = EtcdSensor::new(&new.etcd);
+        }
+        if old.watched_loop != new.watched_loop {
+            self.watched_loop = watched_loop(new);
+            self.manifest = manifest(new);
+        }
+    }
+
+    /// Reads them all. Takes at most the longest of their deadlines.
+    pub async fn read(&mut self, policy: &Policy, depth: EtcdDepth) -> Readings {
+        let (etcd, alias, watched_loop, manifest) = tokio::join!(
+            self.etcd.read(depth),
+            self.alias.read(&policy.fip.interface, policy.fip.address),
+            self.watched_loop.read(FILE_DEADLINE, |senses| {
+                let heartbeat = senses.heartbeat.read(clock::now());
+                let uid = senses.heartbeat.pod_uid();
+                let process = senses.process.read(clock::now(), uid.as_deref());
+                (heartbeat, process)
+            }),
+            self.manifest.read(FILE_DEADLINE, |sensor| sensor.read(clock::now())),
+        );
+        let (heartbeat, process) =
+            watched_loop.unwrap_or_else(|reason| (Reading::Unknown(reason.clone()), Reading::Unknown(reason)));
+        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest) }
+    }
+
+    /// A prover for the alias steps.
+    #[must_use]
+    pub fn prover(&self) -> EtcdProver {
+        self.etcd.prover()
+    }
+}
+
+fn watched_loop(policy: &Policy) -> Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)> {
+    let senses = LoopSenses { heartbeat: HeartbeatSensor::new(&policy.watched_loop), process: ProcessSensor::new() };
+    Offloaded::new("the loop's log and process", senses)
+}
+
+fn manifest(policy: &Policy) -> Offloaded<ManifestSensor, Reading<ManifestView>> {
+    Offloaded::new("the manifest directory", ManifestSensor::new(&policy.watched_loop))
+}

@@ -1,0 +1,357 @@
+//! The loop that joins senses, decision and hands.
+//!
+//! ```text
+//! ┌─► take what ended ─► read all senses ─► decide ─► say what is new ─► begin steps ─► feed systemd ─┐
+//! └──────────── sleep until the decision's deadline, or an event, or a question, or a signal ◄────────┘
+//! ```
+//!
+//! Tasks: this loop, on the runtime's one thread; a task for each step in flight, owned by the
+//! [`Executor`]; the control server, aborted when the loop ends; blocking reads and file system work on
+//! tokio's blocking threads. The loop alone decides, and it alone feeds the watchdog. Steps that ended are
+//! taken *before* the senses are read: a reading from before the end of a step must not judge it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::clock;
+use super::executor::{ALIAS_PATIENCE, Executor, Finished, Order};
+use super::gap::GapWatch;
+use super::pause::PauseFile;
+use super::sd_notify::Notifier;
+use super::senses::{Readings, Senses};
+use super::spoken::Spoken;
+use crate::actuator::alias::AnnounceSchedule;
+use crate::audit::{Audit, AuditEvent, evidence};
+use crate::control::recent::{RecentStep, RecentSteps};
+use crate::control::report::{PolicyRejection, PolicySummary};
+use crate::control::server::Call;
+use crate::decision::machine::Machine;
+use crate::decision::observation::Observation;
+use crate::decision::plan::{Decision, EtcdDepth};
+use crate::decision::step::{Lane, StepKind, StepOutcome};
+use crate::decision::time::Moment;
+use crate::policy::Policy;
+use crate::policy::diff::diff;
+use crate::policy::reload::PolicyWatch;
+use crate::sensor::alias::AliasEvents;
+use crate::sensor::manifest::ManifestWatch;
+
+/// Least time between two rounds: a storm of events must not become a busy loop.
+const ROUND_MIN: Duration = Duration::from_millis(20);
+
+/// How long a stop may take until the manifest is back; below the unit's `TimeoutStopSec`.
+const STOP_LIMIT: Duration = Duration::from_secs(40);
+
+/// Between two attempts to finish a cycle that could not be finished.
+const RECOVER_EVERY: Duration = Duration::from_secs(10);
+
+/// All that the loop needs; made by `startup`.
+pub struct Parts {
+    /// The policy in force.
+    pub policy: Policy,
+    /// Its file.
+    pub policy_watch: PolicyWatch,
+    /// The senses.
+    pub senses: Senses,
+    /// Wakes when an address or a link changes; `None` if the kernel would not say.
+    pub alias_events: Option<AliasEvents>,
+    /// Wakes when the manifest directory changes.
+    pub manifest_watch: ManifestWatch,
+    /// The hands.
+    pub executor: Executor,
+    /// Cycles that earlier runs carried out.
+    pub past_cycles: Vec<Moment>,
+    /// The operator's pause.
+    pub pause: PauseFile,
+    /// Where everything is said.
+    pub audit: Audit,
+    /// systemd.
+    pub notifier: Notifier,
+    /// Questions over the control socket.
+    pub calls: mpsc::Receiver<Call>,
+}
+
+/// The loop.
+pub struct Supervisor {
+    pub(super) parts: Parts,
+    machine: Machine,
+    pub(super) summary: PolicySummary,
+    spoken: Spoken,
+    gap: GapWatch,
+    repeats: AnnounceSchedule,
+    pub(super) recent: RecentSteps,
+    pub(super) started_at: Moment,
+    pub(super) last: Option<(Observation, Decision)>,
+    finished: Vec<Finished>,
+    recover_at: Moment,
+}
+
+/// Why the loop woke.
+enum Woke {
+    Round,
+    Stop(&'static str),
+}
+
+impl Supervisor {
+    /// A loop that has not begun.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let now = clock::now();
+        let summary = PolicySummary {
+            path: PathBuf::from(parts.policy_watch.path()),
+            mode: parts.policy.mode,
+            fip: parts.policy.fip.address,
+            interface: parts.policy.fip.interface.clone(),
+            loaded_at: now,
+            rejection: None,
+        };
+        Self {
+            machine: Machine::new(now, &parts.past_cycles),
+            summary,
+            spoken: Spoken::new(now),
+            gap: GapWatch::new(now, clock::boottime()),
+            repeats: AnnounceSchedule::default(),
+            recent: RecentSteps::default(),
+            started_at: now,
+            last: None,
+            finished: Vec::new(),
+            recover_at: now,
+            parts,
+        }
+    }
+
+    /// Runs until a signal asks it to stop.
+    ///
+    /// # Errors
+    /// Signals cannot be received.
+    pub async fn run(mut self) -> std::io::Result<()> {
+        let mut signals = Signals::new()?;
+        let mut depth = EtcdDepth::Status;
+        loop {
+            let began = clock::now();
+            self.note_gap(began);
+            self.adopt_policy(began);
+            self.finish_an_open_cycle(began).await;
+            self.take_finished();
+            let decision = self.round(depth).await;
+            depth = decision.etcd_depth;
+            let deadline = self.deadline(&decision).max(began + ROUND_MIN);
+            self.gap.expect_back_by(deadline);
+            match self.sleep(deadline, began + ROUND_MIN, &mut signals).await {
+                Woke::Round => {}
+                Woke::Stop(why) => {
+                    self.stop(why).await;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Reads, decides, says, begins.
+    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+        let in_flight = self.parts.executor.in_flight();
+        let readings = self.parts.senses.read(&self.parts.policy, depth).await;
+        let now = clock::now();
+        let Readings { etcd, heartbeat, process, alias, manifest } = readings;
+        let observation = Observation {
+            etcd,
+            heartbeat,
+            process,
+            alias,
+            manifest,
+            cycle: self.parts.executor.cycle(),
+            in_flight,
+            paused: self.parts.pause.in_force(clock::wall()),
+            resumed_at: self.gap.resumed_at(),
+        };
+        self.parts.executor.show(&observation);
+        let decision = self.machine.step(&observation, &self.parts.policy, now);
+        self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
+        for step in &decision.start {
+            self.begin(*step, &observation, decision.verdict, false);
+        }
+        if self.repeats.take_due(now) && !self.parts.executor.is_busy(Lane::Alias) {
+            self.begin(StepKind::AnnounceAlias, &observation, decision.verdict, true);
+        }
+        let first = decision.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
+        self.parts.notifier.status(&format!("{}{first}", decision.verdict));
+        self.parts.notifier.feed(now);
+        self.parts.audit.flush();
+        self.last = Some((observation, decision.clone()));
+        decision
+    }
+
+    fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
+        let now = clock::now();
+        let routine = repeat || step == StepKind::RenewAlias;
+        if !routine {
+            let evidence = evidence(observation, now);
+            self.parts.audit.emit(&AuditEvent::StepStarted { step, verdict, evidence });
+        }
+        self.machine.on_step_started(step, now);
+        let prover = self.parts.senses.prover();
+        self.parts.executor.start(Order { step, verdict, routine }, &self.parts.policy, prover);
+    }
+
+    /// Steps that ended since the last round: to the machine, the audit and `status`.
+    fn take_finished(&mut self) {
+        for finished in std::mem::take(&mut self.finished) {
+            let Finished { step, verdict, started_at, outcome, routine } = finished;
+            let now = clock::now();
+            self.machine.on_step_finished(step, &outcome);
+            let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
+            if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
+                self.repeats = AnnounceSchedule::starting(now);
+            }
+            if succeeded && step == StepKind::ReleaseAlias {
+                self.repeats.stop();
+            }
+            if routine && succeeded {
+                if step == StepKind::RenewAlias {
+                    self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
+                }
+                continue;
+            }
+            let duration = now.since(started_at);
+            let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
+            self.parts.audit.emit(&match outcome.clone() {
+                StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
+                StepOutcome::Failed(reason) => AuditEvent::StepFailed { step, verdict, reason, duration, evidence },
+                StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
+            });
+            self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
+        }
+    }
+
+    /// A pause of this daemon voids ages; what was under way when it began has been bounded by its own deadlines.
+    fn note_gap(&mut self, now: Moment) {
+        if let Some(pause) = self.gap.back(now, clock::boottime()) {
+            tracing::warn!(pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), "this daemon did not run for a while");
+        }
+    }
+
+    fn adopt_policy(&mut self, now: Moment) {
+        let path = self.parts.policy_watch.path().to_owned();
+        match self.parts.policy_watch.poll() {
+            None => {}
+            Some(Ok(policy)) => {
+                let changes = diff(&self.parts.policy, &policy);
+                self.parts.senses.adopt(&self.parts.policy, &policy);
+                if self.parts.policy.watched_loop.manifest != policy.watched_loop.manifest {
+                    self.parts.manifest_watch = super::startup::watch_manifest(&policy);
+                }
+                self.summary.mode = policy.mode;
+                self.summary.fip = policy.fip.address;
+                self.summary.interface.clone_from(&policy.fip.interface);
+                self.summary.loaded_at = now;
+                self.summary.rejection = None;
+                self.parts.policy = policy;
+                self.parts.audit.emit(&AuditEvent::PolicyLoaded { path, diff: changes });
+            }
+            Some(Err(error)) => {
+                let faults = error.sentences();
+                self.summary.rejection = Some(PolicyRejection { at: now, faults: faults.clone() });
+                self.parts.audit.emit(&AuditEvent::PolicyRejected { path, faults });
+            }
+        }
+    }
+
+    /// An entry that stayed open (a read-only disk, say) is tried again, between steps.
+    async fn finish_an_open_cycle(&mut self, now: Moment) {
+        let open = self.parts.executor.cycle().is_some() && !self.parts.executor.is_busy(Lane::Loop);
+        if open && now >= self.recover_at {
+            self.recover_at = now + RECOVER_EVERY;
+            super::startup::recover(&self.parts.executor, &self.parts.audit).await;
+        }
+    }
+
+    /// When the next round must begin: the decision's deadline, a repeat of an announcement, systemd's patience.
+    fn deadline(&self, decision: &Decision) -> Moment {
+        let repeat = self.repeats.next_due().unwrap_or(decision.next_deadline);
+        decision.next_deadline.min(repeat)
+    }
+
+    /// Sleeps until `deadline`; an event ends it early, but not before `earliest`. Answers questions meanwhile.
+    async fn sleep(&mut self, deadline: Moment, earliest: Moment, signals: &mut Signals) -> Woke {
+        let until = |moment: Moment| tokio::time::sleep(moment.since(clock::now()));
+        let at_deadline = until(deadline);
+        tokio::pin!(at_deadline);
+        loop {
+            let parts = &mut self.parts;
+            tokio::select! {
+                biased;
+                why = signals.stop() => return Woke::Stop(why),
+                () = &mut at_deadline => return Woke::Round,
+                Some(call) = parts.calls.recv() => self.answer(call),
+                finished = parts.executor.next_finished() => { self.finished.push(finished); break }
+                () = changed(parts.alias_events.as_ref()) => break,
+                () = parts.manifest_watch.changed() => break,
+                () = parts.policy_watch.wake() => break,
+            }
+        }
+        until(earliest).await;
+        Woke::Round
+    }
+
+    /// Ends in order: no new step; a manifest that is out goes back; a lease runs out by itself, so that a
+    /// restart within its lifetime takes it up again.
+    async fn stop(&mut self, why: &'static str) {
+        self.parts.audit.emit(&AuditEvent::Stopping { reason: why.to_owned() });
+        self.parts.notifier.stopping(why);
+        let began = clock::now();
+        self.parts.executor.stop();
+        while self.parts.executor.is_busy(Lane::Alias) || self.parts.executor.is_busy(Lane::Loop) {
+            let waited = clock::now().since(began);
+            if waited >= STOP_LIMIT {
+                tracing::error!("a cycle has not ended; the next start finishes it");
+                break;
+            }
+            if waited >= ALIAS_PATIENCE {
+                self.parts.executor.drop_alias_steps();
+            }
+            match tokio::time::timeout(Duration::from_millis(250), self.parts.executor.next_finished()).await {
+                Ok(finished) => self.finished.push(finished),
+                Err(_elapsed) => self.parts.notifier.feed(clock::now()),
+            }
+        }
+        self.take_finished();
+        self.parts.audit.flush();
+    }
+}
+
+async fn changed(events: Option<&AliasEvents>) {
+    match events {
+        Some(events) => events.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that mean something. `SIGHUP` only ends a sleep: the policy file is looked at every round.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn stop(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => {}
+            }
+        }
+    }
+}
