@@ -2,7 +2,8 @@
 //!
 //! In the pod's cgroups stand the sandbox's `/pause`, the loop's shell with its children, whatever was `exec`ed, and with
 //! some runtimes the process that made the pid namespace. The shell is pid 1 of a nested pid namespace, or (host pid
-//! namespace) the top of its tree. Zombies do not count: nothing can be expected of them.
+//! namespace) the top of its tree. Zombies do not count: nothing can be expected of them. In the host's pid namespace a child
+//! that outlives its killed shell (`sleep`, `curl`) is taken for it until it ends; in one of its own the kernel ends both.
 
 use std::collections::BTreeMap;
 

@@ -210,10 +210,12 @@ fn a_hung_child_is_no_progress() {
 fn the_shell_is_found_below_the_process_that_made_its_namespace() {
     let mut pod = Pod::new("namespace");
     let mut sensor = ProcessSensor::new();
-    let unshare = pod.start(&["unshare", "--pid", "--fork", "--kill-child", "bash", "-c", LOOP], Stdio::null());
+    let unshares = format!("sleep 0.3; exec unshare --pid --fork --kill-child bash -c '{LOOP}'");
+    let unshare = pod.start(&["bash", "-c", &unshares], Stdio::null());
+    // At first there is nothing else.
+    assert_eq!(pod.process(&mut sensor).pid, unshare);
     let mut shell = 0;
     wait_until("the namespace's pid 1 is found", || {
-        // One sensor all along: it may have taken the other one for the shell at first.
         shell = match pod.read(&mut sensor) {
             ProcessView::Present(process) => process.pid,
             ProcessView::Absent { .. } => 0,
@@ -266,6 +268,32 @@ fn a_killed_loop_is_absent_since_it_was_missed_and_its_successor_is_another() {
         ProcessView::Present(process) => process.pid == second,
         ProcessView::Absent { since: at } => at != since.unwrap() && panic!("absence began anew"),
     });
+}
+
+#[test]
+fn the_end_of_a_settled_loop_shows_at_once_and_each_absence_counts_anew() {
+    let mut pod = Pod::new("settled");
+    let mut sensor = ProcessSensor::new();
+    let at = |seconds| Moment::from_origin(Duration::from_secs(seconds));
+    let mut read = |pod: &Pod, seconds| match sensor.read(at(seconds), Some(&pod.uid)) {
+        Reading::Fresh { value: ProcessView::Present(process), .. } => Ok(process.pid),
+        Reading::Fresh { value: ProcessView::Absent { since }, .. } => Err(since),
+        reading @ (Reading::Stale { .. } | Reading::Unknown(_)) => panic!("{reading:?}"),
+    };
+    assert_eq!(read(&pod, 10), Err(at(10)));
+    for start in [20, 120] {
+        let pid = pod.start(&["bash", "-c", LOOP], Stdio::null());
+        for seconds in [start, start + 1, start + 10, start + 41] {
+            assert_eq!(read(&pod, seconds), Ok(pid));
+        }
+        signal(pid, Signal::KILL);
+        wait_until("it is a zombie", || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z "));
+        // Its last `sleep` may still be there, on top of its own tree.
+        let others = || fs::read_to_string(pod.cgroup.join("cgroup.procs")).unwrap().lines().any(|line| line != pid.to_string());
+        wait_until("its children are gone", || !others());
+        assert_eq!(read(&pod, start + 42), Err(at(start + 42)));
+        assert_eq!(read(&pod, start + 44), Err(at(start + 42)));
+    }
 }
 
 #[test]
