@@ -1,8 +1,14 @@
 //! The loop that joins senses, decision and hands, and the clock.
 
+mod answer;
 pub mod clock;
+pub mod executor;
 pub mod gap;
 pub mod offload;
 pub mod pause;
 pub mod sd_notify;
+pub mod senses;
+pub mod spoken;
+pub mod startup;
+pub mod supervisor;
 pub mod telemetry;

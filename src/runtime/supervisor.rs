@@ -168,6 +168,7 @@ impl Supervisor {
             resumed_at: self.gap.resumed_at(),
         };
         self.parts.executor.show(&observation);
+        self.parts.manifest_watch.check();
         let decision = self.machine.step(&observation, &self.parts.policy, now);
         self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
         for step in &decision.start {
@@ -252,7 +253,7 @@ impl Supervisor {
                 self.parts.audit.emit(&AuditEvent::PolicyLoaded { path, diff: changes });
             }
             Some(Err(error)) => {
-                let faults = error.sentences();
+                let faults = super::startup::sentences(&error);
                 self.summary.rejection = Some(PolicyRejection { at: now, faults: faults.clone() });
                 self.parts.audit.emit(&AuditEvent::PolicyRejected { path, faults });
             }

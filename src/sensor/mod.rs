@@ -4,3 +4,4 @@ pub mod alias;
 pub mod etcd;
 pub mod heartbeat;
 pub mod manifest;
+pub mod process;

@@ -108,6 +108,35 @@ fn a_rotated_log_is_read_to_its_end_before_its_successor() {
 }
 
 #[test]
+fn a_rotated_log_that_takes_several_calls_is_still_read_first() {
+    let mut bench = Bench::following("old\n");
+    bench.append(&bench.log(), &"x".repeat(3 * 1024 * 1024 / 2));
+    bench.rename_log("log.20261130-014528");
+    bench.append(&bench.log(), "new\n");
+    assert_eq!(bench.poll().unwrap().len(), 1024 * 1024);
+    assert_eq!(bench.poll().unwrap(), format!("{}new\n", "x".repeat(512 * 1024)));
+}
+
+#[test]
+fn another_file_under_a_known_path_is_new() {
+    let mut bench = Bench::new();
+    let other = bench.root.path().join("kube-system_wcp-fip-node_other/wcp-fip/0.log");
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    bench.append(&other, "other\n");
+    bench.append(&bench.log(), "old\n");
+    let calm = File::options().write(true).open(&other).unwrap();
+    calm.set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(bench.poll().unwrap(), "");
+    assert_eq!(bench.got.history, b"old\n");
+    // `calm` keeps the old file's inode from being used again.
+    fs::remove_file(&other).unwrap();
+    bench.append(&other, "longer than the other was\n");
+    let all: String = (0..3).map(|_| bench.poll().unwrap()).collect();
+    assert_eq!(all, "longer than the other was\n");
+    drop(calm);
+}
+
+#[test]
 fn rotation_within_one_call_loses_nothing() {
     let mut bench = Bench::following("old\n");
     for round in 0..5 {
@@ -150,6 +179,15 @@ fn a_new_container_under_the_same_path_is_new_whatever_its_inode() {
         assert_eq!(bench.poll().unwrap(), "new line, longer than the old one was\n", "round {round}");
         assert_eq!(bench.got.began, 1 + round);
     }
+}
+
+#[test]
+fn a_removed_log_is_forgotten_so_that_a_reused_inode_names_another() {
+    let mut bench = Bench::following("old\n");
+    fs::remove_file(bench.log()).unwrap();
+    // No look is due yet: the stat alone tells.
+    assert!(matches!(bench.poll(), Err(FollowError::NoLog { .. })));
+    assert!(bench.follower.seen.as_ref().is_some_and(BTreeMap::is_empty));
 }
 
 #[test]

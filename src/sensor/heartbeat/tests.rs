@@ -173,6 +173,23 @@ fn rotation_goes_on_and_another_container_starts_anew() {
 }
 
 #[test]
+fn two_halves_around_a_loss_are_no_round() {
+    let mut bench = Bench::new();
+    let log = bench.log("uid", 0);
+    append(&log, "");
+    assert_eq!(bench.view().last_beat, None);
+    let whole = cri(&round(1));
+    let (head, tail) = whole.split_at(whole.find("+ clean_up").unwrap() - 40);
+    append(&log, head);
+    assert_eq!(bench.view().last_beat, None);
+    File::options().write(true).open(&log).unwrap().set_len(0).unwrap();
+    append(&log, tail.split_once('\n').unwrap().1);
+    assert_eq!(bench.view().last_beat, None);
+    append(&log, &cri(&round(2)));
+    assert_eq!(revision(&bench.view()), Some(2));
+}
+
+#[test]
 fn a_cycle_is_followed_to_the_new_pods_log() {
     let mut bench = Bench::new();
     append(&bench.log("uid", 0), &cri(&round(1)));

@@ -117,7 +117,7 @@ impl Round {
     /// Notes what may stand anywhere in a line.
     fn note_words(&mut self, text: &str) {
         self.says_leader |= text.contains("Is the current leader!");
-        self.added |= self.assigning && text.contains("ip addr add ");
+        self.added |= text.contains("ip addr add ");
         self.deleted |= text.contains("ip addr del");
         if self.status.is_none() && self.fault.is_none() {
             let at = text.find("curl: (").or_else(|| text.find("{\"error\""));

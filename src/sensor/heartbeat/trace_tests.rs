@@ -101,6 +101,27 @@ fn a_trace_that_stops_inside_a_round_is_no_beat() {
 }
 
 #[test]
+fn a_round_beats_once_whatever_follows_its_end() {
+    let leader = leader_round("+ '[' 0 -eq 0 ']'\n+ FIP=1\n+ return\n+ FIP=1\n+ continue\n+ '[' 1 ']'\n");
+    let follower = follower_round("+ return\n+ continue\n").replace("+ '[' 1 ']'\n", "");
+    for round in [leader, follower] {
+        assert_eq!(beats(&round.repeat(3)).len(), 3);
+    }
+}
+
+#[test]
+fn what_the_loop_prints_is_no_command() {
+    let printed = format!("{}+ return 4\n+ echo continue\ncontinue\n'[' 1 ']'\n", query(FOLLOWS));
+    assert_eq!(beats(&printed), []);
+}
+
+#[test]
+fn what_the_clean_up_returns_is_no_verdict() {
+    let round = follower_round("+ ip addr delete 192.168.111.200 dev eth0\n+ return 2\n");
+    assert_eq!(the_beat(&round), seen(LoopVerdict::Follower, LoopFip::Removed));
+}
+
+#[test]
 fn an_end_without_its_beginning_is_no_beat() {
     assert_eq!(beats("+ FIP=1\n+ return 4\n+ clean_up\n+ continue\n+ '[' 1 ']'\n+ sleep 5\n+ '[' 1 ']'\n"), []);
 }
