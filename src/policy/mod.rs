@@ -19,10 +19,11 @@ pub mod json_schema;
 pub mod load;
 pub mod reload;
 pub mod remedies;
+pub mod render;
 pub mod schema;
 mod tree;
 pub mod units;
-mod value;
+pub(crate) mod value;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

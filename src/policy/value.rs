@@ -17,7 +17,7 @@ const INTERFACE_MAX: usize = 15;
 
 /// What is wrong with a value; key and place are the caller's.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Bad {
+pub(crate) struct Bad {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
@@ -111,7 +111,8 @@ fn in_range<T: PartialOrd>(key: &Key, shown: &str, value: &T, bounds: (&T, &T), 
     Err(bad(format!("{shown} is {side}{reason} (allowed: {} to {})", names.0, names.1)))
 }
 
-fn address(text: &str) -> Result<Ipv4Addr, Bad> {
+/// An address that could be a FIP.
+pub(crate) fn address(text: &str) -> Result<Ipv4Addr, Bad> {
     let shown = quoted(text);
     let Ok(address) = text.parse::<Ipv4Addr>() else {
         let fault = bad(format!("{shown} is not an IPv4 address"));
