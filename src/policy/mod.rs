@@ -16,6 +16,7 @@ pub mod combination;
 pub mod diff;
 pub mod fault;
 pub mod json_schema;
+mod ladder;
 pub mod load;
 pub mod reload;
 pub mod remedies;

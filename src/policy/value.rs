@@ -1,6 +1,6 @@
 //! One value of the file: from its text to the policy's field, or a fault that says what is allowed.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -214,12 +214,12 @@ fn endpoint(text: &str) -> Result<(), Bad> {
         return Err(fail("has no valid port").hint("etcd's client port is 2379"));
     }
     let literal = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => host == "localhost" || host.parse::<Ipv4Addr>().is_ok(),
+        Some(v6) => v6.parse::<Ipv6Addr>().is_ok_and(|address| !address.is_unspecified()),
+        None => host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| !address.is_unspecified()),
     };
     if literal {
         Ok(())
     } else {
-        Err(fail("names a host that would have to be looked up, and name service may be down with the FIP"))
+        Err(fail("does not name this node by its address, and a name that must be looked up may be down with the FIP"))
     }
 }
