@@ -78,7 +78,7 @@ fn json_says_the_same_in_one_document() {
     assert_eq!(json["files"][0]["arithmetic"]["double_holding_watchdog_dead"]["within"]["ms"], 11_000);
     let fault = &json["files"][1]["faults"][1];
     assert_eq!(fault["file"], bad.display().to_string());
-    assert_eq!((fault["line"].as_u64(), fault["column"].as_u64()), (Some(3), Some(34 - 10)));
+    assert_eq!((fault["line"].as_u64(), fault["column"].as_u64()), (Some(3), Some(24)));
     assert_eq!((&fault["path"], &fault["hint"]), (&"limits.cooldwon".into(), &"did you mean `cooldown`?".into()));
     assert!(json["files"][2]["faults"][0]["line"].is_null());
 }

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod pause;
+pub mod init;
 pub mod schema;
 pub mod screen;
 pub mod status;

@@ -19,6 +19,8 @@ pub const POD_GRACE: Duration = Duration::from_secs(30);
 pub const POD_START: Duration = Duration::from_secs(1);
 /// The kernel removes an address up to half a second after its lifetime, measured at 10.5 s for 10 s; rounded up.
 pub const KERNEL_LATENESS: Duration = Duration::from_secs(1);
+/// How long the duplicate probe listens before an alias is added; nearly all holders answer within 10 ms.
+pub const DUPLICATE_PROBE: Duration = Duration::from_millis(200);
 
 /// The worst that a policy allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -89,9 +91,9 @@ impl Arithmetic {
             Bound::Unbounded { .. } => pause.clone(),
         };
         Self {
-            outage_loop_already_frozen: outage(policy, ("", Duration::ZERO)),
-            outage_loop_freezes_then: outage(policy, ("loop.stalled_after", watched.stalled_after)),
-            outage_process_unseen: outage(policy, ("loop.stalled_after_log_only", watched.stalled_after_log_only)),
+            outage_loop_already_frozen: outage(policy, None),
+            outage_loop_freezes_then: outage(policy, Some(("loop.stalled_after", watched.stalled_after))),
+            outage_process_unseen: outage(policy, Some(("loop.stalled_after_log_only", watched.stalled_after_log_only))),
             double_holding_watchdog_dead: lease_left(policy),
             double_holding_loop_frozen: orphan(policy),
             false_alarm_pause: pause,
@@ -135,17 +137,22 @@ fn cycle(policy: &Policy) -> [(&'static str, Duration); 4] {
     ]
 }
 
-/// From the election to the FIP on the new leader: found stalled, the next question to etcd, a proof before the alias is added.
-fn outage(policy: &Policy, stalled: (&'static str, Duration)) -> Bound {
+/// From the election to the FIP on the new leader: found stalled, the next question to etcd, a proof, the duplicate probe. A
+/// loop that is known to be frozen is something that is not well, so etcd is asked at the faster pace already.
+fn outage(policy: &Policy, stalled: Option<(&'static str, Duration)>) -> Bound {
     let verdict = Verdict::LoopStalledFipMissing;
-    let seen = [stalled, ("etcd.poll", policy.etcd.poll), ("proof: etcd.deadline", policy.etcd.deadline)];
+    let pace = match stalled {
+        None => ("etcd.poll_alert", policy.etcd.poll_alert),
+        Some(_) => ("etcd.poll", policy.etcd.poll),
+    };
+    let seen = stalled.into_iter().chain([pace, ("proof: etcd.deadline", policy.etcd.deadline)]);
     if policy.mode == Mode::Observe {
         unbounded("observe mode changes nothing")
     } else if answers(policy, verdict, StepKind::ApplyAlias) {
         // While another host answers for the FIP it is not out, so on_conflict adds nothing.
-        sum(&seen)
+        sum(&seen.chain([("duplicate probe", DUPLICATE_PROBE)]).collect::<Vec<_>>())
     } else if answers(policy, verdict, StepKind::CycleManifest) {
-        let parts = seen.into_iter().chain([("limits.confirm", policy.limits.confirm)]).chain(cycle(policy));
+        let parts = seen.chain([("limits.confirm", policy.limits.confirm)]).chain(cycle(policy));
         sum(&parts.chain([("worst round", policy.watched_loop.worst_round())]).collect::<Vec<_>>())
     } else {
         unbounded("no remedy for loop_stalled_fip_missing")
@@ -200,9 +207,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "longest outage, loop frozen before its node leads: 2500ms = etcd.poll 1s + proof: etcd.deadline 1500ms",
-                "longest outage, loop freezes as its node leads: 22500ms = loop.stalled_after 20s + etcd.poll 1s + proof: etcd.deadline 1500ms",
-                "longest outage, the same with its process unseen: 62500ms = loop.stalled_after_log_only 1m + etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "longest outage, loop frozen before its node leads: 1950ms = etcd.poll_alert 250ms + proof: etcd.deadline 1500ms + duplicate probe 200ms",
+                "longest outage, loop freezes as its node leads: 22700ms = loop.stalled_after 20s + etcd.poll 1s + proof: etcd.deadline 1500ms + duplicate probe 200ms",
+                "longest outage, the same with its process unseen: 62700ms = loop.stalled_after_log_only 1m + etcd.poll 1s + proof: etcd.deadline 1500ms + duplicate probe 200ms",
                 "longest double holding, watchdog dead: 11s = limits.alias_lease 10s + lateness of the kernel 1s",
                 "longest double holding, loop frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
                 "largest false-alarm pause of the loop: 49s = grace of the pod 30s + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
@@ -223,7 +230,7 @@ mod tests {
         let mut policy = default_policy();
         policy.remedies.insert(Verdict::LoopStalledFipMissing, vec![StepKind::CycleManifest]);
         let Bound::Within { time, .. } = Arithmetic::of(&policy).outage_loop_already_frozen else { panic!("bounded") };
-        assert_eq!(time, Duration::from_millis(2500 + 5000 + 49_000 + 16_000));
+        assert_eq!(time, Duration::from_millis(250 + 1500 + 5000 + 49_000 + 16_000));
         policy.remedies.remove(&Verdict::LoopStalledFipMissing);
         assert!(matches!(Arithmetic::of(&policy).outage_loop_already_frozen, Bound::Unbounded { .. }));
     }

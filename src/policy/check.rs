@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use crate::decision::step::StepKind;
 use crate::decision::verdict::Verdict;
 
 use super::Policy;
 use super::combination::{RULES, default_staging_dir};
-use super::fault::{FaultLog, PolicyFaults, Pos, did_you_mean, quoted};
+use super::fault::{FaultLog, PolicyFaults, Pos, did_you_mean};
+use super::ladder;
 use super::remedies;
 use super::schema::{self, KEYS, Value};
 use super::tree::{self, Entry, Kind, Node};
@@ -20,8 +20,6 @@ use super::value;
 
 /// Largest file: some twenty times the fully commented default.
 pub const SIZE_MAX: usize = 64 * 1024;
-/// Longest ladder; there are fewer steps than this.
-const LADDER_MAX: usize = 8;
 /// Longer keys are cut in messages; the schema's longest has 24 letters.
 const KEY_SHOWN_MAX: usize = 64;
 
@@ -73,7 +71,7 @@ impl Walk {
     /// `false` if there is nothing to look into.
     fn root(&mut self, root: &Node) -> bool {
         match &root.kind {
-            Kind::Map(entries) if self.plain(root, "") => self.section(entries, ""),
+            Kind::Map(entries) if root.plain("", &mut self.faults) => self.section(entries, ""),
             Kind::Map(_) | Kind::Null => {}
             Kind::Scalar { .. } | Kind::List(_) => {
                 self.faults.add(root.pos, "", format!("a policy is a mapping of keys, this is {}", root.kind.noun()), None);
@@ -81,19 +79,6 @@ impl Walk {
             }
         }
         root.odd.is_none()
-    }
-
-    /// Whether a node does without anchors, aliases and tags.
-    fn plain(&mut self, node: &Node, path: &str) -> bool {
-        if let Some(odd) = node.odd {
-            self.faults.add(
-                node.pos,
-                path,
-                format!("has {odd}, which policies do not know"),
-                Some("write the value itself".to_owned()),
-            );
-        }
-        node.odd.is_none()
     }
 
     fn section(&mut self, entries: &[Entry], section: &str) {
@@ -104,36 +89,38 @@ impl Walk {
                 self.unknown(entry, name, &path, section);
                 continue;
             }
-            if let Some(first) = self.keys.get(&path) {
-                let message = format!("is set twice, first in line {}", first.key.line);
+            let first = self.keys.get(&path).map(|first| first.key.line);
+            if let Some(line) = first {
+                let message = format!("is set twice, first in line {line}");
                 self.faults.add(entry.key_pos, &path, message, Some("remove one of the two".to_owned()));
-                continue;
             }
-            let good = match schema::find(&path) {
-                Some(key) => {
-                    self.plain(&entry.value, &path)
-                        && match value::apply(key, &entry.value.kind, &mut self.policy) {
-                            Ok(()) => true,
-                            Err(bad) => {
-                                self.faults.add(entry.value.pos, &path, bad.message, bad.hint);
-                                false
-                            }
-                        }
-                }
-                None if section.is_empty() && schema::sections().any(|known| known == name) => {
-                    // Noted before its content, which looks for it.
-                    self.note(&path, entry, true);
-                    self.subsection(entry, name)
-                }
-                None if section == "remedies" => self.ladder(entry, name, &path),
-                None => self.unknown(entry, name, &path, section),
-            };
+            // The second one is judged too: its faults would only show up after the first was removed.
+            let good = self.entry(entry, name, &path, section) && first.is_none();
             self.note(&path, entry, good);
         }
     }
 
+    fn entry(&mut self, entry: &Entry, name: &str, path: &str, section: &str) -> bool {
+        if let Some(key) = schema::find(path) {
+            if !entry.value.plain(path, &mut self.faults) {
+                return false;
+            }
+            let applied = value::apply(key, &entry.value.kind, &mut self.policy);
+            applied.map_err(|bad| self.faults.add(entry.value.pos, path, bad.message, bad.hint)).is_ok()
+        } else if section.is_empty() && schema::sections().any(|known| known == name) {
+            // Noted before its content, which looks for it.
+            self.note(path, entry, true);
+            self.subsection(entry, name)
+        } else if section == "remedies" {
+            self.ladder(entry, name, path)
+        } else {
+            self.unknown(entry, name, path, section)
+        }
+    }
+
     fn note(&mut self, path: &str, entry: &Entry, good: bool) {
-        self.keys.insert(path.to_owned(), Seen { key: entry.key_pos, value: entry.value.pos, good });
+        let seen = self.keys.entry(path.to_owned()).or_insert(Seen { key: entry.key_pos, value: entry.value.pos, good });
+        seen.good &= good;
     }
 
     fn path_of<'e>(&mut self, entry: &'e Entry, section: &str) -> Option<(String, &'e str)> {
@@ -147,7 +134,7 @@ impl Walk {
     }
 
     fn subsection(&mut self, entry: &Entry, name: &str) -> bool {
-        if !self.plain(&entry.value, name) {
+        if !entry.value.plain(name, &mut self.faults) {
             return false;
         }
         match &entry.value.kind {
@@ -191,73 +178,12 @@ impl Walk {
             self.faults.add(entry.key_pos, path, message, did_you_mean(name, Verdict::ALL.map(Verdict::name)));
             return false;
         };
-        if !self.plain(&entry.value, path) {
-            return false;
+        let Some(ladder) = ladder::read(&entry.value, verdict, path, &mut self.faults) else { return false };
+        self.policy.remedies.remove(&verdict);
+        if !ladder.is_empty() {
+            self.policy.remedies.insert(verdict, ladder);
         }
-        let items = match &entry.value.kind {
-            Kind::List(items) if items.len() <= LADDER_MAX => items,
-            Kind::List(_) | Kind::Null | Kind::Scalar { .. } | Kind::Map(_) => {
-                let what =
-                    if matches!(entry.value.kind, Kind::List(_)) { "a list of too many steps" } else { entry.value.kind.noun() };
-                let hint = match &entry.value.kind {
-                    Kind::Scalar { text, .. } if remedies::step(text).is_some() => format!("write [{text}]"),
-                    Kind::Null => "write [] to answer it by observing".to_owned(),
-                    Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => "write it as [apply_alias, cycle_manifest]".to_owned(),
-                };
-                self.faults.add(
-                    entry.value.pos,
-                    path,
-                    format!("is {what}, not a list of steps ({})", remedies::allowed_text(verdict)),
-                    Some(hint),
-                );
-                return false;
-            }
-        };
-        let steps: Vec<_> = items.iter().map_while(|item| Some((item, self.step(item, verdict, path)))).collect();
-        let mut ladder: Vec<StepKind> = Vec::new();
-        let mut good = true;
-        for (item, step) in steps {
-            match step {
-                Some(step) if ladder.contains(&step) => {
-                    self.faults.add(item.pos, path, format!("`{}` is in the list twice", step.name()), None);
-                    good = false;
-                }
-                Some(step) => ladder.push(step),
-                None => good = false,
-            }
-        }
-        if good {
-            self.policy.remedies.remove(&verdict);
-            if !ladder.is_empty() {
-                self.policy.remedies.insert(verdict, ladder);
-            }
-        }
-        good
-    }
-
-    fn step(&mut self, item: &Node, verdict: Verdict, path: &str) -> Option<StepKind> {
-        if !self.plain(item, path) {
-            return None;
-        }
-        let Kind::Scalar { text, .. } = &item.kind else {
-            self.faults.add(item.pos, path, format!("a step is a word, this is {}", item.kind.noun()), None);
-            return None;
-        };
-        let Some(step) = remedies::step(text) else {
-            let hint = did_you_mean(text, StepKind::ALL.map(StepKind::name));
-            self.faults.add(
-                item.pos,
-                path,
-                format!("{} is not a step ({})", quoted(text), remedies::allowed_text(verdict)),
-                hint,
-            );
-            return None;
-        };
-        if let Some(refusal) = remedies::refusal(verdict, step) {
-            self.faults.add(item.pos, path, format!("`{text}` {refusal}"), None);
-            return None;
-        }
-        Some(step)
+        true
     }
 
     /// Keys without a default.

@@ -16,13 +16,15 @@ pub mod combination;
 pub mod diff;
 pub mod fault;
 pub mod json_schema;
+mod ladder;
 pub mod load;
 pub mod reload;
 pub mod remedies;
+pub mod render;
 pub mod schema;
 mod tree;
 pub mod units;
-mod value;
+pub(crate) mod value;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

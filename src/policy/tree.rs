@@ -24,6 +24,17 @@ pub(super) struct Node {
     pub(super) odd: Option<&'static str>,
 }
 
+impl Node {
+    /// Whether a node does without anchors, aliases and tags; says so if it does not.
+    pub(super) fn plain(&self, path: &str, faults: &mut FaultLog) -> bool {
+        if let Some(odd) = self.odd {
+            let hint = "write the value itself".to_owned();
+            faults.add(self.pos, path, format!("has {odd}, which policies do not know"), Some(hint));
+        }
+        self.odd.is_none()
+    }
+}
+
 /// What a node is.
 #[derive(Debug)]
 pub(super) enum Kind {

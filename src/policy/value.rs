@@ -1,6 +1,6 @@
 //! One value of the file: from its text to the policy's field, or a fault that says what is allowed.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const INTERFACE_MAX: usize = 15;
 
 /// What is wrong with a value; key and place are the caller's.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Bad {
+pub(crate) struct Bad {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
@@ -111,7 +111,8 @@ fn in_range<T: PartialOrd>(key: &Key, shown: &str, value: &T, bounds: (&T, &T), 
     Err(bad(format!("{shown} is {side}{reason} (allowed: {} to {})", names.0, names.1)))
 }
 
-fn address(text: &str) -> Result<Ipv4Addr, Bad> {
+/// An address that could be a FIP.
+pub(crate) fn address(text: &str) -> Result<Ipv4Addr, Bad> {
     let shown = quoted(text);
     let Ok(address) = text.parse::<Ipv4Addr>() else {
         let fault = bad(format!("{shown} is not an IPv4 address"));
@@ -213,12 +214,12 @@ fn endpoint(text: &str) -> Result<(), Bad> {
         return Err(fail("has no valid port").hint("etcd's client port is 2379"));
     }
     let literal = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => host == "localhost" || host.parse::<Ipv4Addr>().is_ok(),
+        Some(v6) => v6.parse::<Ipv6Addr>().is_ok_and(|address| !address.is_unspecified()),
+        None => host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| !address.is_unspecified()),
     };
     if literal {
         Ok(())
     } else {
-        Err(fail("names a host that would have to be looked up, and name service may be down with the FIP"))
+        Err(fail("does not name this node by its address, and a name that must be looked up may be down with the FIP"))
     }
 }
