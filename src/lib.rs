@@ -10,6 +10,7 @@
 //! `sensor`, `actuator`, `audit`, `control`, `cli` and `runtime` may do I/O; `decision` and `policy`'s types may not.
 
 pub mod actuator;
+pub mod audit;
 pub mod decision;
 pub mod policy;
 pub mod runtime;

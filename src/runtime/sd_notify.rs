@@ -1,0 +1,166 @@
+//! What systemd is told: ready, one sentence of status, that the decision loop lives, stopping.
+//!
+//! Invariant: only the decision loop holds the [`Notifier`], and it feeds the watchdog as the last act of
+//! a finished round. A loop that hangs anywhere, or a starved runtime, therefore stops the feeding, and
+//! systemd replaces the daemon after `WatchdogSec`. Nothing here waits: the socket takes a datagram or
+//! the message is given up, and the next round sends the next.
+//!
+//! There is no `RELOADING=1`: a policy is swapped between two rounds, so there is nothing to wait for,
+//! and since systemd 253 a reload that is not closed ends the service.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+use crate::audit::text::clip;
+use crate::decision::time::Moment;
+
+/// `systemctl status` shows one line.
+const STATUS_BYTES_MAX: usize = 200;
+
+/// How many times the watchdog is fed within its limit: two rounds may come late before it bites.
+const FEEDS_PER_LIMIT: u32 = 3;
+
+type Send = Box<dyn Fn(&[NotifyState<'_>]) -> std::io::Result<()> + std::marker::Send>;
+
+/// The daemon's voice towards systemd. Without one it speaks into the void.
+pub struct Notifier {
+    send: Send,
+    feed_every: Option<Duration>,
+    fed_at: Option<Moment>,
+    status: String,
+}
+
+impl Notifier {
+    /// As the environment says: `NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`.
+    #[must_use]
+    pub fn from_env() -> Self {
+        Self::new(Box::new(sd_notify::notify), sd_notify::watchdog_enabled())
+    }
+
+    fn new(send: Send, limit: Option<Duration>) -> Self {
+        Self { send, feed_every: limit.map(|limit| limit / FEEDS_PER_LIMIT), fed_at: None, status: String::new() }
+    }
+
+    /// How often the decision loop must finish a round; `None` without a watchdog.
+    #[must_use]
+    pub const fn feed_every(&self) -> Option<Duration> {
+        self.feed_every
+    }
+
+    /// The daemon watches: policy valid, lock held, control socket bound.
+    pub fn ready(&self) {
+        self.tell(&[NotifyState::Ready]);
+    }
+
+    /// The daemon ends. `why` is what `systemctl status` shows meanwhile.
+    pub fn stopping(&mut self, why: &str) {
+        self.status = clip(why, STATUS_BYTES_MAX);
+        self.tell(&[NotifyState::Stopping, NotifyState::Status(&self.status)]);
+    }
+
+    /// One sentence for `systemctl status`, sent when it differs from the last.
+    pub fn status(&mut self, sentence: &str) {
+        let sentence = clip(sentence, STATUS_BYTES_MAX);
+        if sentence != self.status {
+            self.status = sentence;
+            self.tell(&[NotifyState::Status(&self.status)]);
+        }
+    }
+
+    /// The decision loop has finished a round at `now`. Go on feeding while stopping: a
+    /// service that still puts a manifest back should not depend on whether its systemd goes on counting.
+    pub fn feed(&mut self, now: Moment) {
+        let Some(every) = self.feed_every else { return };
+        if self.fed_at.is_none_or(|fed_at| now.since(fed_at) >= every) {
+            self.fed_at = Some(now);
+            self.tell(&[NotifyState::Watchdog]);
+        }
+    }
+
+    fn tell(&self, state: &[NotifyState<'_>]) {
+        if let Err(error) = (self.send)(state) {
+            tracing::debug!(%error, "systemd did not take a notification");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::process::Command;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    fn recorded(limit: Option<Duration>) -> (Notifier, Arc<Mutex<Vec<String>>>) {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&said);
+        let send: Send = Box::new(move |state| {
+            record.lock().unwrap().extend(state.iter().map(ToString::to_string));
+            Ok(())
+        });
+        (Notifier::new(send, limit), said)
+    }
+
+    fn at(milliseconds: u64) -> Moment {
+        Moment::from_origin(Duration::from_millis(milliseconds))
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_three_times_within_its_limit_and_not_more() {
+        let (mut notifier, said) = recorded(Some(Duration::from_secs(3)));
+        for round in 0..30 {
+            notifier.feed(at(round * 100));
+        }
+        assert_eq!(*said.lock().unwrap(), ["WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    }
+
+    #[test]
+    fn without_a_watchdog_nothing_is_fed() {
+        let (mut notifier, said) = recorded(None);
+        notifier.feed(at(0));
+        assert!(said.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_status_is_sent_once_and_cannot_smuggle_in_another_assignment() {
+        let (mut notifier, said) = recorded(None);
+        notifier.status("healthy\nMAINPID=1");
+        notifier.status("healthy\nMAINPID=1");
+        assert_eq!(*said.lock().unwrap(), ["STATUS=healthy MAINPID=1"]);
+    }
+
+    #[test]
+    fn the_environment_names_the_socket_and_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let systemd = UnixDatagram::bind(&path).unwrap();
+        systemd.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "runtime::sd_notify::tests::child_of_the_environment_test"])
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", "3000000")
+            .env_remove("WATCHDOG_PID")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+        let mut heard = Vec::new();
+        let mut buffer = [0; 512];
+        for _ in 0..3 {
+            let length = systemd.recv(&mut buffer).unwrap();
+            heard.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+        }
+        assert_eq!(heard, ["READY=1\n", "WATCHDOG=1\n", "STOPPING=1\nSTATUS=SIGTERM\n"]);
+    }
+
+    #[test]
+    #[ignore = "the_environment_names_the_socket_and_the_limit runs it as a process of its own"]
+    fn child_of_the_environment_test() {
+        let mut notifier = Notifier::from_env();
+        assert_eq!(notifier.feed_every(), Some(Duration::from_secs(1)));
+        notifier.ready();
+        notifier.feed(at(0));
+        notifier.stopping("SIGTERM");
+    }
+}

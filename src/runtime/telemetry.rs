@@ -1,0 +1,54 @@
+//! Where diagnostics (`tracing`) go. The audit has its own way, see [`audit`](crate::audit).
+//!
+//! Under systemd they go to the journal with their fields, by hand as lines to standard error.
+//! `FIP_WATCHDOG_LOG` filters them (`debug`, `fip_watchdog::sensor=trace`); the default is `info`.
+//! Fields get the prefix `FIP_LOG_`, so that they are never mistaken for the audit's.
+
+use std::io::{self, IsTerminal};
+
+use tracing::level_filters::LevelFilter;
+use tracing_journald::{Priority, PriorityMappings};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+use crate::audit::journald::IDENTIFIER;
+
+/// The variable that holds the filter.
+pub const FILTER_VARIABLE: &str = "FIP_WATCHDOG_LOG";
+
+/// Sets up diagnostics for the whole process.
+///
+/// A filter that cannot be parsed is no reason not to watch: its bad parts are ignored.
+///
+/// # Errors
+/// When a subscriber is set already.
+pub fn tracing_setup() -> Result<(), TryInitError> {
+    let filter =
+        EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).with_env_var(FILTER_VARIABLE).from_env_lossy();
+    let registry = tracing_subscriber::registry().with(filter);
+    let journal = if stderr_is_the_journal() { tracing_journald::layer().ok() } else { None };
+    if let Some(journal) = journal {
+        // Their default makes every INFO a notice, which is what the audit's own changes are.
+        let priorities =
+            PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::default() };
+        let journal = journal
+            .with_syslog_identifier(IDENTIFIER.to_owned())
+            .with_field_prefix(Some("FIP_LOG".to_owned()))
+            .with_priority_mappings(priorities);
+        registry.with(journal).try_init()
+    } else {
+        // NO_COLOR (https://no-color.org) counts when it is set and not empty.
+        let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        registry.with(tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colour)).try_init()
+    }
+}
+
+/// Whether standard error is the journal's stream: systemd then names its device and inode in
+/// `JOURNAL_STREAM`, which a child with a redirected standard error inherits as well, so that the
+/// variable alone tells nothing (systemd.exec(5)).
+#[must_use]
+pub fn stderr_is_the_journal() -> bool {
+    let Some(stream) = std::env::var_os("JOURNAL_STREAM") else { return false };
+    rustix::fs::fstat(io::stderr()).is_ok_and(|stat| stream.to_str() == Some(format!("{}:{}", stat.st_dev, stat.st_ino).as_str()))
+}
