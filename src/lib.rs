@@ -11,6 +11,8 @@
 
 pub mod actuator;
 pub mod audit;
+pub mod cli;
+pub mod control;
 pub mod decision;
 pub mod policy;
 pub mod runtime;

@@ -103,4 +103,4 @@ impl Audit {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

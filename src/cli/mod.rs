@@ -1,0 +1,22 @@
+//! The subcommands, one file each. They print and choose exit codes; everything else is in the library.
+
+pub mod pause;
+pub mod screen;
+pub mod status;
+
+use std::io::{self, Write};
+
+/// `EX_UNAVAILABLE` of sysexits(3): the daemon is not running, or does not answer.
+pub const EXIT_UNAVAILABLE: u8 = 69;
+
+/// `EX_NOPERM`: the socket is root's.
+pub const EXIT_NOT_PERMITTED: u8 = 77;
+
+/// `EX_USAGE`: a value is out of its bounds.
+pub const EXIT_USAGE: u8 = 64;
+
+/// A message for the person, apart from the output that a script may read.
+pub(crate) fn complain(message: &str) {
+    // Nobody may be left to read it; the exit code says it too.
+    writeln!(io::stderr(), "fip-watchdog: {message}").ok();
+}

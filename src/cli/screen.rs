@@ -1,0 +1,227 @@
+//! A [`StatusReport`] on one screen. Pure.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::audit::facts::{AliasFacts, EtcdFacts, EtcdRole, HeartbeatFacts, ManifestFacts, ProcessFacts, QuorumFacts, Sense};
+use crate::audit::text::span;
+use crate::control::report::{StatusReport, WaitReport};
+use crate::decision::observation::CyclePhase;
+use crate::policy::Mode;
+
+/// Steps on the screen; `--json` has all that the daemon keeps.
+const STEPS_SHOWN: usize = 6;
+
+/// A value as one line of JSON.
+#[must_use]
+pub fn json(value: &impl Serialize) -> String {
+    // Plain values only, so this cannot fail; if it did, an empty object is valid JSON at least.
+    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned()) + "\n"
+}
+
+/// The screen for `status`.
+#[must_use]
+pub fn render(report: &StatusReport, colour: bool) -> String {
+    let mut screen = Screen { text: String::new(), colour };
+    let mode = match report.policy.mode {
+        Mode::Enforce => "enforce",
+        Mode::Observe => "observe: nothing is changed",
+    };
+    screen.line("", &format!("fip-watchdog {} ({mode}), up {}", report.daemon_version, ms(report.uptime_ms)));
+    screen.verdict(report);
+    let facts = &report.facts;
+    screen.line("FIP", &format!("{} on {}: {}", report.policy.fip, report.policy.interface, sense(&facts.alias, alias)));
+    screen.line("etcd", &sense(&facts.etcd, etcd));
+    screen.line("loop", &sense(&facts.heartbeat, heartbeat));
+    screen.line("", &format!("process {}", sense(&facts.process, process)));
+    screen.line("manifest", &sense(&facts.manifest, manifest));
+    screen.line("cycle", cycle(facts.cycle));
+    screen.work(report);
+    screen.policy(report);
+    for (place, step) in report.recent_steps.iter().take(STEPS_SHOWN).enumerate() {
+        let line = format!(
+            "{} ago: {} {} in {}: {}",
+            ms(step.age_ms),
+            step.step.name(),
+            step.outcome,
+            ms(step.duration_ms),
+            step.detail
+        );
+        screen.line(if place == 0 { "recent" } else { "" }, line.trim_end_matches([':', ' ']));
+    }
+    screen.text
+}
+
+struct Screen {
+    text: String,
+    colour: bool,
+}
+
+impl Screen {
+    /// A label, and what it labels in a column of its own.
+    fn line(&mut self, label: &str, what: &str) {
+        let start = self.text.len();
+        // Writing to a string cannot fail.
+        write!(self.text, "{label:<10}{what}").ok();
+        self.text.truncate(start + self.text.get(start..).map_or(0, |line| line.trim_end().len()));
+        self.text.push('\n');
+    }
+
+    fn painted(&self, code: &str, what: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{what}\x1b[0m") } else { what.to_owned() }
+    }
+
+    fn verdict(&mut self, report: &StatusReport) {
+        let name = self.painted(if report.alarmed { "1;31" } else { "1;32" }, report.verdict.name());
+        self.line("verdict", &format!("{name} for {}", ms(report.verdict_for_ms)));
+        for reason in &report.reasons {
+            self.line("", reason);
+        }
+        if let Some(pause) = &report.facts.paused {
+            self.line("paused", &format!("for another {}: {}", ms(pause.remaining_ms), pause.reason));
+        }
+    }
+
+    fn work(&mut self, report: &StatusReport) {
+        let mut steps: Vec<&str> = report.facts.in_flight.iter().map(|step| step.name()).collect();
+        steps.extend(report.starting.iter().filter(|step| !report.facts.in_flight.contains(step)).map(|step| step.name()));
+        if !steps.is_empty() {
+            self.line("doing", &steps.join(", "));
+        }
+        for (place, waiting) in report.waiting_on.iter().enumerate() {
+            self.line(if place == 0 { "waiting" } else { "" }, &wait(waiting));
+        }
+    }
+
+    fn policy(&mut self, report: &StatusReport) {
+        let policy = &report.policy;
+        self.line("policy", &format!("{}, in force for {}", policy.path, ms(policy.in_force_ms)));
+        if let Some(rejection) = &policy.rejection {
+            let line = format!("an edit {} ago was refused, the policy before it stays in force:", ms(rejection.age_ms));
+            let line = self.painted("1;31", &line);
+            self.line("", &line);
+            for fault in &rejection.faults {
+                self.line("", &format!("  {fault}"));
+            }
+        }
+    }
+}
+
+fn ms(milliseconds: u64) -> String {
+    span(Duration::from_millis(milliseconds))
+}
+
+fn ago(milliseconds: Option<u64>) -> String {
+    milliseconds.map_or_else(|| "never".to_owned(), |milliseconds| format!("{} ago", ms(milliseconds)))
+}
+
+fn sense<T>(sense: &Sense<T>, say: impl Fn(&T) -> String) -> String {
+    match sense {
+        Sense::Fresh { value, .. } => say(value),
+        Sense::Stale { age_ms } => format!("stale, last read {} ago", ms(*age_ms)),
+        Sense::Unknown { reason } => format!("cannot tell: {reason}"),
+    }
+}
+
+fn alias(facts: &AliasFacts) -> String {
+    let lease = facts.entries.iter().filter_map(|entry| entry.valid_for_ms).min();
+    let held = match (facts.held, lease) {
+        (false, _) => "not here".to_owned(),
+        (true, None) => "held here".to_owned(),
+        (true, Some(left)) => format!("held here by us, lease has {} left", ms(left)),
+    };
+    match (facts.up, facts.carrier) {
+        (true, true) => held,
+        (false, _) => held + "; the interface is down",
+        (true, false) => held + "; the interface has no carrier",
+    }
+}
+
+fn etcd(facts: &EtcdFacts) -> String {
+    match facts {
+        EtcdFacts::None { fault, detail } => {
+            let fault = match fault.as_str() {
+                "refused" => "nothing listens",
+                "timed_out" => "no answer in time",
+                "tls" => "TLS is rejected",
+                other => other,
+            };
+            format!("{fault}: {detail}").trim_end_matches([':', ' ']).to_owned()
+        }
+        EtcdFacts::Status { role, raft_term, quorum, errors, version, .. } => {
+            let role = match role {
+                EtcdRole::Leader => "leader",
+                EtcdRole::Follower => "follower",
+                EtcdRole::Learner => "learner",
+                EtcdRole::NoLeader => "knows of no leader",
+            };
+            let quorum = match quorum {
+                QuorumFacts::NotAsked => "quorum not asked".to_owned(),
+                QuorumFacts::Confirmed { age_ms } => format!("confirmed by a quorum {} ago", ms(*age_ms)),
+                QuorumFacts::Denied { reason } => format!("not confirmed: {reason}"),
+            };
+            let errors = if errors.is_empty() { String::new() } else { format!("; {}", errors.join("; ")) };
+            format!("{role}, term {raft_term}, {quorum}, etcd {version}{errors}")
+        }
+    }
+}
+
+fn heartbeat(facts: &HeartbeatFacts) -> String {
+    let Some(verdict) = &facts.verdict else {
+        let growth = ago(facts.last_growth_age_ms);
+        return format!("no finished round in {} of following; log grew {growth}", ms(facts.following_ms));
+    };
+    let fip = facts.fip.as_deref().unwrap_or("untouched");
+    format!("last beat {}: {verdict}, FIP {fip}; log grew {}", ago(facts.last_beat_age_ms), ago(facts.last_growth_age_ms))
+}
+
+fn process(facts: &ProcessFacts) -> String {
+    match facts {
+        ProcessFacts::Absent { for_ms } => format!("absent for {}", ms(*for_ms)),
+        ProcessFacts::Present { pid, process_state, progress_age_ms, wchan, copies, .. } => {
+            let mut line = format!("{pid} in state {process_state}, progress {} ago", ms(*progress_age_ms));
+            if let Some(wchan) = wchan.as_deref().filter(|wchan| !wchan.is_empty() && *wchan != "0") {
+                line.push_str(", in ");
+                line.push_str(wchan);
+            }
+            if *copies > 1 {
+                write!(line, "; {copies} copies run").ok();
+            }
+            line
+        }
+    }
+}
+
+fn manifest(facts: &ManifestFacts) -> String {
+    let mut line = facts
+        .sha256
+        .as_deref()
+        .map_or_else(|| "missing".to_owned(), |hash| format!("present, sha256 {}", hash.get(..12).unwrap_or(hash)));
+    if let Some(reason) = &facts.immovable {
+        write!(line, "; cannot be moved: {reason}").ok();
+    }
+    if !facts.shadows.is_empty() {
+        write!(line, "; shadowed by {}", facts.shadows.join(", ")).ok();
+    }
+    line
+}
+
+const fn cycle(phase: Option<CyclePhase>) -> &'static str {
+    match phase {
+        None => "none open",
+        Some(CyclePhase::Intended) => "intended, the manifest is still in place",
+        Some(CyclePhase::Out) => "out, waiting for the old pod to die",
+        Some(CyclePhase::Back) => "back, waiting for the new pod to beat",
+    }
+}
+
+fn wait(waiting: &WaitReport) -> String {
+    let step = waiting.step.map(|step| format!("{}: ", step.name())).unwrap_or_default();
+    let left = waiting.remaining_ms.map(|left| format!(", {} left", ms(left))).unwrap_or_default();
+    format!("{step}{}{left}", waiting.reason)
+}
+
+#[cfg(test)]
+mod tests;
