@@ -68,8 +68,8 @@ impl Notifier {
         }
     }
 
-    /// The decision loop has finished a round at `now`. Go on feeding while stopping: a
-    /// service that still puts a manifest back should not depend on whether its systemd goes on counting.
+    /// The decision loop has finished a round at `now`. systemd 252 does not count while it stops a service
+    /// (measured: 20 s without a feed under a limit of 10 s); feeding on costs nothing and trusts no version.
     pub fn feed(&mut self, now: Moment) {
         let Some(every) = self.feed_every else { return };
         if self.fed_at.is_none_or(|fed_at| now.since(fed_at) >= every) {

@@ -107,6 +107,11 @@ fn report(observation: &Observation, decision: &Decision, policy: &PolicySummary
     StatusReport::new(StatusInputs { observation, decision, policy, recent: &recent, started_at: at(500), now })
 }
 
+/// A report with this verdict, for tests of others.
+pub(crate) fn sample(verdict: Verdict) -> StatusReport {
+    report(&observation(), &Decision { verdict, ..decision() }, &policy())
+}
+
 #[test]
 fn the_first_article_fits_on_one_screen() {
     let screen = render(&report(&observation(), &decision(), &policy()), false);
