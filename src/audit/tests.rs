@@ -192,6 +192,16 @@ fn a_journal_that_takes_nothing_never_blocks_and_loses_only_beyond_the_backlog()
 }
 
 #[test]
+fn an_entry_that_never_fits_is_counted_as_lost_and_holds_nothing_up() {
+    let journal = Journal::new();
+    let mut socket = JournalSocket::open(&journal.dir.path().join("socket")).unwrap();
+    socket.send(vec![b'x'; 64 << 20]);
+    socket.send(b"MESSAGE=next\n".to_vec());
+    assert_eq!((socket.lost(), socket.waiting()), (1, 0));
+    assert_eq!(journal.next()["MESSAGE"], "next");
+}
+
+#[test]
 fn without_a_journal_a_line_a_person_can_read_is_written() {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
