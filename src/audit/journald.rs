@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use super::event::Entry;
 use super::kind::EventKind;
 use super::severity::Priority;
@@ -25,8 +27,8 @@ pub const IDENTIFIER: &str = "fip-watchdog";
 const MESSAGE_BYTES_MAX: usize = 2000;
 
 /// Longest `FIP_EVIDENCE`, in bytes. With the other bounds an entry stays far below the 200 KiB that a
-/// datagram may have by default, so that no entry needs a memory file.
-const EVIDENCE_BYTES_MAX: usize = 64 * 1024;
+/// datagram may have by default (`net.core.wmem_default`), so that no entry needs a memory file.
+const EVIDENCE_BYTES_MAX: usize = 32 * 1024;
 
 /// Most entries that wait for a journal that does not take them; at one entry a second, a minute.
 const BACKLOG_MAX: usize = 64;
@@ -70,8 +72,13 @@ impl JournalSocket {
     pub fn flush(&mut self) {
         while let Some(entry) = self.backlog.front() {
             // Not connected, since a restarted journald has a new socket at the same path.
-            if self.socket.send_to(entry, &self.path).is_err() {
-                return;
+            match self.socket.send_to(entry, &self.path) {
+                Ok(_) => {}
+                // It will never fit, so it must not hold up those behind it.
+                Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
+                    self.lost = self.lost.saturating_add(1);
+                }
+                Err(_) => return,
             }
             self.backlog.pop_front();
         }

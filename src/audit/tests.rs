@@ -192,6 +192,16 @@ fn a_journal_that_takes_nothing_never_blocks_and_loses_only_beyond_the_backlog()
 }
 
 #[test]
+fn an_entry_that_never_fits_is_counted_as_lost_and_holds_nothing_up() {
+    let journal = Journal::new();
+    let mut socket = JournalSocket::open(&journal.dir.path().join("socket")).unwrap();
+    socket.send(vec![b'x'; 64 << 20]);
+    socket.send(b"MESSAGE=next\n".to_vec());
+    assert_eq!((socket.lost(), socket.waiting()), (1, 0));
+    assert_eq!(journal.next()["MESSAGE"], "next");
+}
+
+#[test]
 fn without_a_journal_a_line_a_person_can_read_is_written() {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -283,4 +293,44 @@ fn names_indexes_and_the_list_of_kinds_agree() {
         assert_eq!(kind.index(), place);
     }
     assert_eq!(EventKind::ALL.iter().map(|kind| kind.name()).collect::<BTreeSet<_>>().len(), EventKind::ALL.len());
+}
+
+/// The cells of the row about `kind` in docs/journal.md.
+fn documented(kind: EventKind) -> Vec<String> {
+    let document = include_str!("../../docs/journal.md");
+    let start = format!("| `{}` |", kind.name());
+    let row: Vec<&str> = document.lines().filter(|line| line.starts_with(&start)).collect();
+    assert_eq!(row.len(), 1, "{} has one row", kind.name());
+    row[0].trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[test]
+fn the_reference_of_the_journal_says_what_the_code_does() {
+    let always = ["FIP_EVENT", "MESSAGE", "MESSAGE_ID", "PRIORITY", "SYSLOG_IDENTIFIER"];
+    for event in every_event() {
+        let kind = event.kind();
+        let cells = documented(kind);
+        assert_eq!(cells[1], format!("`{}`", kind.message_id()));
+        if kind != EventKind::VerdictChanged {
+            assert_eq!(cells[2], event.priority().number().to_string(), "{}", kind.name());
+        }
+        let fields = parse(&journald::encode(kind, event.priority(), &event.entry()));
+        let own: Vec<String> =
+            fields.keys().filter(|name| !always.contains(&name.as_str())).map(|name| format!("`{name}`")).collect();
+        assert_eq!(cells[3], own.join(" "), "{}", kind.name());
+    }
+}
+
+#[test]
+fn the_example_in_the_reference_is_an_entry() {
+    let document = include_str!("../../docs/journal.md");
+    let example = document.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let example: BTreeMap<String, String> = serde_json::from_str(example).unwrap();
+    let event = &every_event()[4];
+    let mut written = parse(&journald::encode(event.kind(), event.priority(), &event.entry()));
+    // The order of keys in the evidence is not part of the contract.
+    let evidence = |fields: &BTreeMap<String, String>| serde_json::from_str::<Value>(&fields["FIP_EVIDENCE"]).unwrap();
+    assert_eq!(evidence(&example), evidence(&written));
+    written.insert("FIP_EVIDENCE".to_owned(), example["FIP_EVIDENCE"].clone());
+    assert_eq!(example, written);
 }

@@ -13,8 +13,7 @@ use crate::control::protocol::{self, RefusalCode, Request, Response};
 
 /// Take no step for a while; what is seen is still judged and shown.
 ///
-/// A pause ends by itself. A second one replaces the first. A lease that the watchdog gave to the alias is not renewed
-/// meanwhile and runs out; a manifest cycle that is open is finished first.
+/// A pause ends by itself. A second one replaces the first.
 #[derive(Debug, Args)]
 pub struct PauseArgs {
     /// Why, for the journal and for whoever finds the watchdog paused.

@@ -224,4 +224,4 @@ fn wait(waiting: &WaitReport) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -94,3 +94,6 @@ pub(crate) fn ask(socket: &Path, request: &Request) -> Result<Response, (u8, Str
         (code, format!("{:#}", anyhow::Error::new(error)))
     })
 }
+
+#[cfg(test)]
+mod tests;

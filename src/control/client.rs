@@ -19,7 +19,7 @@ const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nothing listens there.
-    #[error("fip-watchdog is not running: nothing listens on {}", .0.display())]
+    #[error("the daemon is not running: nothing listens on {}", .0.display())]
     NotRunning(PathBuf),
     /// The socket is not ours to use.
     #[error("not permitted to use {}: run as root", .0.display())]
@@ -33,7 +33,7 @@ pub enum ClientError {
         after: Duration,
     },
     /// The exchange broke off.
-    #[error("cannot talk to fip-watchdog on {}", path.display())]
+    #[error("cannot talk to the daemon on {}", path.display())]
     Io {
         /// The socket.
         path: PathBuf,

@@ -18,7 +18,7 @@ use crate::decision::plan::{Decision, WaitingOn};
 use crate::decision::step::{StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
-use crate::policy::Mode;
+use crate::policy::{Mode, Policy};
 
 /// Version of the report. A field that is added does not raise it.
 pub const REPORT_VERSION: u32 = 1;
@@ -38,6 +38,15 @@ pub struct PolicySummary {
     pub loaded_at: Moment,
     /// The last edit, if it was refused.
     pub rejection: Option<PolicyRejection>,
+}
+
+impl PolicySummary {
+    /// The summary of a policy that has just come into force; it has no refused edit.
+    #[must_use]
+    pub fn of(policy: &Policy, path: PathBuf, loaded_at: Moment) -> Self {
+        let Policy { mode, fip, .. } = policy;
+        Self { path, mode: *mode, fip: fip.address, interface: fip.interface.clone(), loaded_at, rejection: None }
+    }
 }
 
 /// An edit that was refused.

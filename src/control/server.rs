@@ -72,17 +72,19 @@ pub struct ControlServer {
     listener: UnixListener,
     path: PathBuf,
     calls: mpsc::Sender<Call>,
+    /// Held for as long as the socket file is ours to unlink.
+    _lock: Arc<InstanceLock>,
 }
 
 impl ControlServer {
     /// Binds the socket and gives the queue that the decision loop reads. Needs a tokio runtime.
     ///
-    /// A socket that a killed predecessor left is replaced; `_lock` proves that there is no other
+    /// A socket that a killed predecessor left is replaced; `lock` proves that there is no other
     /// instance that it could belong to.
     ///
     /// # Errors
     /// When something else lies at `path`, or the kernel refuses.
-    pub fn bind(path: &Path, _lock: &InstanceLock) -> Result<(Self, mpsc::Receiver<Call>), BindError> {
+    pub fn bind(path: &Path, lock: Arc<InstanceLock>) -> Result<(Self, mpsc::Receiver<Call>), BindError> {
         let failed = |source: io::Error| BindError::Io { path: path.to_owned(), source };
         match std::fs::symlink_metadata(path) {
             Ok(there) if !there.file_type().is_socket() => return Err(BindError::NotASocket(path.to_owned())),
@@ -101,7 +103,7 @@ impl ControlServer {
         std::fs::set_permissions(&fresh, Permissions::from_mode(0o600)).map_err(failed)?;
         rustix::fs::rename(&fresh, path).map_err(|errno| failed(errno.into()))?;
         let (calls, queue) = mpsc::channel(QUEUE_MAX);
-        Ok((Self { listener, path: path.to_owned(), calls }, queue))
+        Ok((Self { listener, path: path.to_owned(), calls, _lock: lock }, queue))
     }
 
     /// Serves for ever.

@@ -81,7 +81,7 @@ impl StartError {
 /// Whatever keeps it from watching; each names its object.
 pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     make_dir(&options.runtime_dir)?;
-    let lock = InstanceLock::acquire(&options.runtime_dir.join("lock"), clock::wall())?;
+    let lock = Arc::new(InstanceLock::acquire(&options.runtime_dir.join("lock"), clock::wall())?);
     let mut policy_watch = PolicyWatch::new(&options.policy);
     let policy = match policy_watch.poll() {
         Some(Ok(policy)) => policy,
@@ -102,7 +102,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     if let Some(fault) = fault {
         tracing::error!(%fault, "the operator's pause");
     }
-    let (server, calls) = ControlServer::bind(&options.runtime_dir.join("control.sock"), &lock)?;
+    let (server, calls) = ControlServer::bind(&options.runtime_dir.join("control.sock"), Arc::clone(&lock))?;
     let serving = tokio::spawn(server.serve());
     let notifier = Notifier::from_env();
     notifier.ready();

@@ -100,14 +100,7 @@ impl Supervisor {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let now = clock::now();
-        let summary = PolicySummary {
-            path: PathBuf::from(parts.policy_watch.path()),
-            mode: parts.policy.mode,
-            fip: parts.policy.fip.address,
-            interface: parts.policy.fip.interface.clone(),
-            loaded_at: now,
-            rejection: None,
-        };
+        let summary = PolicySummary::of(&parts.policy, PathBuf::from(parts.policy_watch.path()), now);
         Self {
             machine: Machine::new(now, &parts.past_cycles),
             summary,
@@ -244,11 +237,7 @@ impl Supervisor {
                 if self.parts.policy.watched_loop.manifest != policy.watched_loop.manifest {
                     self.parts.manifest_watch = super::startup::watch_manifest(&policy);
                 }
-                self.summary.mode = policy.mode;
-                self.summary.fip = policy.fip.address;
-                self.summary.interface.clone_from(&policy.fip.interface);
-                self.summary.loaded_at = now;
-                self.summary.rejection = None;
+                self.summary = PolicySummary::of(&policy, path.clone(), now);
                 self.parts.policy = policy;
                 self.parts.audit.emit(&AuditEvent::PolicyLoaded { path, diff: changes });
             }

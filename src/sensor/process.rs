@@ -122,6 +122,7 @@ impl Known {
             start_ticks: self.found.start_ticks,
             state: self.counters.state,
             progress_at: self.progress_at,
+            seen_since: self.found_at,
             wchan: proc_files::wchan(self.found.pid),
             copies: self.found.copies,
         }

@@ -15,6 +15,7 @@ use crate::decision::plan::{Decision, EtcdDepth, UnsafeReason, WaitingOn};
 use crate::decision::step::{StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
+use crate::policy::Policy;
 
 const NOW: u64 = 100_000;
 
@@ -85,14 +86,8 @@ fn decision() -> Decision {
 }
 
 fn policy() -> PolicySummary {
-    PolicySummary {
-        path: PathBuf::from("/etc/fip-watchdog/policy.yaml"),
-        mode: Mode::Enforce,
-        fip: Ipv4Addr::new(192, 168, 111, 200),
-        interface: "eth0".to_owned(),
-        loaded_at: at(1_000),
-        rejection: None,
-    }
+    let policy = Policy::with_defaults(Ipv4Addr::new(192, 168, 111, 200), "eth0");
+    PolicySummary::of(&policy, PathBuf::from("/etc/fip-watchdog/policy.yaml"), at(1_000))
 }
 
 fn report(observation: &Observation, decision: &Decision, policy: &PolicySummary) -> StatusReport {
@@ -106,6 +101,11 @@ fn report(observation: &Observation, decision: &Decision, policy: &PolicySummary
     });
     let now = at(NOW);
     StatusReport::new(StatusInputs { observation, decision, policy, recent: &recent, started_at: at(500), now })
+}
+
+/// A report with this verdict, for tests of others.
+pub(crate) fn sample(verdict: Verdict) -> StatusReport {
+    report(&observation(), &Decision { verdict, ..decision() }, &policy())
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::os::unix::net::UnixStream as BlockingStream;
 
 use super::*;
 use crate::control::client::{self, ClientError, DEADLINE};
+use crate::control::lock::tests::acquire_soon;
 
 const WALL: Duration = Duration::from_secs(1_796_005_000);
 
 struct Bench {
     dir: tempfile::TempDir,
-    _lock: InstanceLock,
     queue: mpsc::Receiver<Call>,
     serving: tokio::task::JoinHandle<()>,
 }
@@ -17,10 +17,10 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let lock = InstanceLock::acquire(&dir.path().join("lock"), WALL).unwrap();
-        let (server, queue) = ControlServer::bind(&dir.path().join("control.sock"), &lock).unwrap();
+        let lock = Arc::new(InstanceLock::acquire(&dir.path().join("lock"), WALL).unwrap());
+        let (server, queue) = ControlServer::bind(&dir.path().join("control.sock"), lock).unwrap();
         let serving = tokio::spawn(server.serve());
-        Self { dir, _lock: lock, queue, serving }
+        Self { dir, queue, serving }
     }
 
     fn path(&self) -> PathBuf {
@@ -63,10 +63,13 @@ async fn the_socket_is_for_its_owner_alone_and_goes_with_the_server() {
     let bench = Bench::new();
     let mode = std::fs::metadata(bench.path()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    let lock = bench.dir.path().join("lock");
+    assert!(InstanceLock::acquire(&lock, WALL).is_err(), "the server keeps the lock");
     bench.serving.abort();
     assert!(bench.serving.await.unwrap_err().is_cancelled());
     let path = bench.dir.path().join("control.sock");
     assert!(!path.exists());
+    drop(acquire_soon(&lock));
     let error = client::ask(&path, &Request::Status, DEADLINE).unwrap_err();
     assert!(matches!(error, ClientError::NotRunning(_)), "{error}");
 }
@@ -78,12 +81,12 @@ async fn a_socket_left_by_a_killed_instance_is_replaced_and_nothing_else_is() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let error = client::ask(&path, &Request::Status, DEADLINE).unwrap_err();
     assert!(matches!(error, ClientError::NotRunning(_)), "{error}");
-    let lock = InstanceLock::acquire(&dir.path().join("lock"), WALL).unwrap();
-    let bound = ControlServer::bind(&path, &lock).unwrap();
+    let lock = Arc::new(InstanceLock::acquire(&dir.path().join("lock"), WALL).unwrap());
+    let bound = ControlServer::bind(&path, Arc::clone(&lock)).unwrap();
     drop(BlockingStream::connect(&path).unwrap());
     drop(bound);
     std::fs::File::create(&path).unwrap();
-    assert!(matches!(ControlServer::bind(&path, &lock), Err(BindError::NotASocket(_))));
+    assert!(matches!(ControlServer::bind(&path, Arc::clone(&lock)), Err(BindError::NotASocket(_))));
     assert!(path.exists());
 }
 
