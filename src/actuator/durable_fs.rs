@@ -40,14 +40,22 @@ impl FsError {
     }
 }
 
-/// Told of every call before it is made. For tests: an error is returned in the call's place, and a
-/// write does half of its work first, as a full disk would.
+/// How a test makes a call fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// The error number in the call's place.
+    pub errno: Errno,
+    /// Whether a write does half of its work first, as on a disk that fills up.
+    pub half_done: bool,
+}
+
+/// Told of every call before it is made. For tests: the fault is returned in the call's place.
 pub trait FaultHook: Send + Sync {
     /// May the call `call` on `path` be made?
     ///
     /// # Errors
-    /// The error number that the call fails with.
-    fn before(&self, call: &'static str, path: &Path) -> Result<(), Errno>;
+    /// How it fails.
+    fn before(&self, call: &'static str, path: &Path) -> Result<(), Fault>;
 }
 
 /// The file system as the cycle uses it.
@@ -90,7 +98,7 @@ impl Fs {
     /// Makes a call that has no method of its own here (a look at another file), so that it too can be failed.
     pub(crate) fn call<T>(&self, call: &'static str, path: &Path, act: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
         let allowed = self.hook.as_ref().map_or(Ok(()), |hook| hook.before(call, path));
-        allowed.map_err(std::io::Error::from).and_then(|()| act()).map_err(|source| FsError {
+        allowed.map_err(|fault| fault.errno.into()).and_then(|()| act()).map_err(|source| FsError {
             call,
             path: path.to_owned(),
             source,
@@ -200,7 +208,8 @@ impl Fs {
         let injected = self.hook.as_ref().and_then(|hook| hook.before("write", &file.path).err());
         let written = match injected {
             None => put(content),
-            Some(errno) => put(&content[..content.len() / 2]).and_then(|()| Err(errno.into())),
+            Some(Fault { errno, half_done: true }) => put(&content[..content.len() / 2]).and_then(|()| Err(errno.into())),
+            Some(Fault { errno, half_done: false }) => Err(errno.into()),
         };
         written.map_err(|source| FsError { call: "write", path: file.path.clone(), source })
     }

@@ -1,8 +1,11 @@
 //! The subcommands, one file each. They print and choose exit codes; everything else is in the library.
 
 pub mod check;
-pub mod pause;
+pub mod command;
 pub mod init;
+pub mod manual;
+pub mod pause;
+pub mod run;
 pub mod schema;
 pub mod screen;
 pub mod status;
@@ -19,7 +22,7 @@ pub const EXIT_NOT_PERMITTED: u8 = 77;
 pub const EXIT_USAGE: u8 = 64;
 
 /// A message for the person, apart from the output that a script may read.
-pub(crate) fn complain(message: &str) {
+pub fn complain(message: &str) {
     // Nobody may be left to read it; the exit code says it too.
     writeln!(io::stderr(), "fip-watchdog: {message}").ok();
 }

@@ -31,7 +31,7 @@ impl Supervisor {
 
     fn report(&self) -> Option<StatusReport> {
         let (observation, decision) = self.last.as_ref()?;
-        Some(StatusReport::new(&StatusInputs {
+        Some(StatusReport::new(StatusInputs {
             observation,
             decision,
             policy: &self.summary,

@@ -33,6 +33,7 @@ use crate::decision::observation::Observation;
 use crate::decision::plan::{Decision, EtcdDepth};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
+use crate::decision::verdict::Verdict;
 use crate::policy::Policy;
 use crate::policy::diff::diff;
 use crate::policy::reload::PolicyWatch;
@@ -223,7 +224,10 @@ impl Supervisor {
     /// A pause of this daemon voids ages; what was under way when it began has been bounded by its own deadlines.
     fn note_gap(&mut self, now: Moment) {
         if let Some(pause) = self.gap.back(now, clock::boottime()) {
-            tracing::warn!(pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), "this daemon did not run for a while");
+            tracing::warn!(
+                pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+                "this daemon did not run for a while"
+            );
         }
     }
 

@@ -202,5 +202,5 @@ fn first_process(cgroup: &Path) -> Result<Option<String>, String> {
 }
 
 #[cfg(test)]
-#[path = "pod_watch_tests.rs"]
+#[path = "tests/pod_watch.rs"]
 mod tests;

@@ -88,7 +88,7 @@ impl CycleExecutor {
             Ok(()) => {
                 let deadline = Duration::from_secs(plan.grace_s).saturating_add(settings.death_margin);
                 let wait = PodWait { settle: settings.settle, out_since, deadline };
-                wait.until_gone(pod, async || self.is_still_out(&intent).await, stop).await
+                wait.until_gone(pod, (self, &intent), stop).await
             }
             Err(error) => Wait::Aborted(chain(&error)),
         };
@@ -153,7 +153,7 @@ impl CycleExecutor {
     }
 
     /// A look that fails counts as out: the deadline ends the wait then.
-    async fn is_still_out(&self, intent: &Arc<Intent>) -> bool {
+    pub(super) async fn is_still_out(&self, intent: &Arc<Intent>) -> bool {
         let entry = Arc::clone(intent);
         self.blocking(move |fs, _| Ok(is_out(fs, &entry)?)).await.unwrap_or(true)
     }

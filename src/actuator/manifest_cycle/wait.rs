@@ -4,13 +4,14 @@
 //! They run on tokio's clock, which stands still with the machine: a wait is never cut short (I4).
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{PodState, PodWatch};
-use crate::actuator::journal::Outcome;
+use super::{CycleExecutor, PodState, PodWatch};
+use crate::actuator::journal::{Intent, Outcome};
 
 /// Between two looks at the old pod.
 const POD_POLL: Duration = Duration::from_millis(200);
@@ -56,7 +57,7 @@ impl PodWait {
     pub(super) async fn until_gone(
         &self,
         pod: &impl PodWatch,
-        is_out: impl AsyncFn() -> bool,
+        cycle: (&CycleExecutor, &Arc<Intent>),
         stop: &mut watch::Receiver<bool>,
     ) -> Wait {
         let mut settled = Settling::default();
@@ -73,7 +74,7 @@ impl PodWait {
             if let Some(left) = settled.left.as_ref().filter(|_| out_for >= self.deadline) {
                 return Wait::Stuck(left.clone());
             }
-            if !is_out().await {
+            if !cycle.0.is_still_out(cycle.1).await {
                 return Wait::Interrupted;
             }
             tokio::select! {
