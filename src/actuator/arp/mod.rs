@@ -59,7 +59,12 @@ pub struct ArpError {
 /// Whoever can speak ARP. A trait so that a simulation can take the wire's place.
 pub trait ArpWire: Send + Sync {
     /// Send three probes for `fip` spread over `wait`; return at the first answer, or after `wait`.
-    fn probe(&self, interface: &str, fip: Ipv4Addr, wait: Duration) -> impl Future<Output = Result<ProbeOutcome, ArpError>> + Send;
+    fn probe(
+        &self,
+        interface: &str,
+        fip: Ipv4Addr,
+        wait: Duration,
+    ) -> impl Future<Output = Result<ProbeOutcome, ArpError>> + Send;
 
     /// Announce once, by broadcast, that `fip` is at this interface's MAC.
     fn announce(&self, interface: &str, fip: Ipv4Addr) -> impl Future<Output = Result<(), ArpError>> + Send;

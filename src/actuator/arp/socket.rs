@@ -79,9 +79,7 @@ impl ArpPort {
             .local_addr()
             .and_then(|local| sockaddr::own_mac(&local).ok_or_else(|| io::Error::other("it is not an Ethernet interface")))
             .map_err(|source| fail("read the MAC", interface, source))?;
-        socket
-            .set_write_timeout(Some(SEND_DEADLINE))
-            .map_err(|source| fail("set a send deadline", interface, source))?;
+        socket.set_write_timeout(Some(SEND_DEADLINE)).map_err(|source| fail("set a send deadline", interface, source))?;
         Ok(Self { socket, own, everybody })
     }
 

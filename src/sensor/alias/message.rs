@@ -28,9 +28,10 @@ pub(super) fn local(message: &AddressMessage) -> Option<Ipv4Addr> {
 
 /// What the decision needs of an entry.
 pub(super) fn entry(message: &AddressMessage) -> AliasEntry {
-    let valid = message.attributes.iter().find_map(|attribute| {
-        if let AddressAttribute::CacheInfo(cache) = attribute { Some(cache.ifa_valid) } else { None }
-    });
+    let valid = message
+        .attributes
+        .iter()
+        .find_map(|attribute| if let AddressAttribute::CacheInfo(cache) = attribute { Some(cache.ifa_valid) } else { None });
     let valid_for = valid.filter(|seconds| *seconds != FOREVER).map(|seconds| Duration::from_secs(u64::from(seconds)));
     AliasEntry { prefix_len: message.header.prefix_len, valid_for }
 }
@@ -70,7 +71,7 @@ pub(super) fn deletion(listed: &AddressMessage) -> AddressMessage {
 /// Whole seconds, rounded up; never 0, which the kernel refuses, and never the infinite value.
 fn seconds(lifetime: Option<Duration>) -> u32 {
     lifetime.map_or(FOREVER, |lease| {
-        let whole = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
+        let whole = lease.as_secs().saturating_add(u64::from(lease.subsec_nanos() > 0));
         u32::try_from(whole).unwrap_or(FOREVER).clamp(1, FOREVER - 1)
     })
 }

@@ -204,9 +204,7 @@ async fn link(handle: &Handle, interface: &str) -> Result<Link, Failure> {
             carrier: message.header.flags.contains(LinkFlags::LowerUp),
         }),
         Ok(None) => Err(Failure::Told(TableError::NoInterface(interface.to_owned()))),
-        Err(error) if raw_code(&error) == Some(ENODEV) => {
-            Err(Failure::Told(TableError::NoInterface(interface.to_owned())))
-        }
+        Err(error) if raw_code(&error) == Some(ENODEV) => Err(Failure::Told(TableError::NoInterface(interface.to_owned()))),
         Err(error) => Err(error.into()),
     }
 }

@@ -82,10 +82,7 @@ async fn confirm(link: &EtcdLink, kept: &mut Kept, first: &EtcdStatus, until: In
 /// Whether the three answers speak of one member, one leader and one term.
 fn agree(first: &EtcdStatus, (read_member, read_term): (u64, u64), second: &EtcdStatus, at: Moment) -> Result<Quorum, String> {
     if first.member_id == 0 || first.member_id != read_member || read_member != second.member_id {
-        return Err(format!(
-            "three answers came from members {:x}, {read_member:x} and {:x}",
-            first.member_id, second.member_id
-        ));
+        return Err(format!("three answers came from members {:x}, {read_member:x} and {:x}", first.member_id, second.member_id));
     }
     if first.leader != second.leader || second.learner {
         return Err(format!("the leader changed from {:x} to {:x} around the read", first.leader, second.leader));
