@@ -71,7 +71,7 @@ pub(super) fn deletion(listed: &AddressMessage) -> AddressMessage {
 /// Whole seconds, rounded up; never 0, which the kernel refuses, and never the infinite value.
 fn seconds(lifetime: Option<Duration>) -> u32 {
     lifetime.map_or(FOREVER, |lease| {
-        let whole = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
+        let whole = lease.as_secs().saturating_add(u64::from(lease.subsec_nanos() > 0));
         u32::try_from(whole).unwrap_or(FOREVER).clamp(1, FOREVER - 1)
     })
 }

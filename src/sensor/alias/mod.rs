@@ -15,6 +15,7 @@ mod table;
 
 use std::future::Future;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decision::observation::{AliasView, Reading};
@@ -89,4 +90,23 @@ pub trait AddressTable: Send + Sync {
 
     /// Remove every entry of the FIP that is listed; returns how many were. Absence is success.
     fn remove(&self, interface: &str, fip: Ipv4Addr) -> impl Future<Output = Result<usize, TableError>> + Send;
+}
+
+/// The sense and the steps share one table.
+impl<T: AddressTable> AddressTable for Arc<T> {
+    async fn read(&self, interface: &str, fip: Ipv4Addr) -> Reading<AliasView> {
+        (**self).read(interface, fip).await
+    }
+
+    async fn add(&self, interface: &str, fip: Ipv4Addr, lease: Duration) -> Result<Added, TableError> {
+        (**self).add(interface, fip, lease).await
+    }
+
+    async fn set_lifetime(&self, interface: &str, fip: Ipv4Addr, lifetime: Option<Duration>) -> Result<(), TableError> {
+        (**self).set_lifetime(interface, fip, lifetime).await
+    }
+
+    async fn remove(&self, interface: &str, fip: Ipv4Addr) -> Result<usize, TableError> {
+        (**self).remove(interface, fip).await
+    }
 }
