@@ -132,8 +132,11 @@ impl Lab {
     /// Somebody else works on it, or something cannot be removed.
     pub async fn down(name: &str) -> anyhow::Result<()> {
         paths::check_name(name)?;
-        let _lock = lock::acquire(name, &Paths::new(name).lock())?;
-        teardown::remove(name).await
+        let path = Paths::new(name).lock();
+        let _lock = lock::acquire(name, &path)?;
+        teardown::remove(name).await?;
+        lock::forget(name, &path);
+        Ok(())
     }
 
     /// The instance's name.

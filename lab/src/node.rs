@@ -142,7 +142,7 @@ const ENVIRONMENT: [(&str, &str); 9] = [
 ];
 
 /// Mounts the overlay and becomes the container. `slave`: a network namespace that is removed on the host must not be held
-/// by a copy of its mount in here.
+/// by a copy of its mount in here. What systemd-nspawn itself leaves in `/run/systemd/nspawn` goes with the mount namespace too.
 const BOOT: &str = r#"
 for group in $FIP_LAB_CGROUPS; do echo $$ >"$group/cgroup.procs"; done
 exec unshare --mount --propagation slave -- sh -euc '
@@ -151,6 +151,8 @@ exec unshare --mount --propagation slave -- sh -euc '
   mkdir "$host/state/upper" "$host/state/work"
   mount -t overlay -o "lowerdir=$root,upperdir=$host/state/upper,workdir=$host/state/work" fip-lab "$host/root"
   cp -a "$host/seed/." "$host/root/"
+  mkdir -p /run/systemd/nspawn
+  mount -t tmpfs fip-lab /run/systemd/nspawn
   exec systemd-nspawn --directory="$host/root" "$@"
 ' boot "$@"
 "#;
