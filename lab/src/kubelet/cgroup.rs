@@ -118,7 +118,11 @@ fn create_dir(dir: &Path) -> io::Result<PathBuf> {
         }
     }
     result?;
-    if dir.join("cgroup.procs").exists() { Ok(dir.to_owned()) } else { Err(io::Error::other(format!("{} is no cgroup", dir.display()))) }
+    if dir.join("cgroup.procs").exists() {
+        Ok(dir.to_owned())
+    } else {
+        Err(io::Error::other(format!("{} is no cgroup", dir.display())))
+    }
 }
 
 #[cfg(test)]

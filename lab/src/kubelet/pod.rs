@@ -15,8 +15,8 @@
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::timing::{Stamp, Timing};
 use super::manifest::Pod;
+use super::timing::{Stamp, Timing};
 
 /// What the driver has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,7 +159,10 @@ impl Worker {
         self.kill_failure_said = false;
         match self.phase {
             Phase::Running if conditions.sources_not_ready => {
-                vec![Effect::Say(format!("\"Failed to delete pod\" pod=\"{}\" err=\"skipping delete because sources aren't ready yet\"", self.pod.key()))]
+                vec![Effect::Say(format!(
+                    "\"Failed to delete pod\" pod=\"{}\" err=\"skipping delete because sources aren't ready yet\"",
+                    self.pod.key()
+                ))]
             }
             Phase::Running => self.terminate(now, conditions, timing),
             Phase::Held | Phase::Due { .. } => {
@@ -259,7 +262,10 @@ impl Worker {
             }
             Phase::Ended { at: _ } if !self.record => {
                 self.phase = Phase::Due { at: now, attempt: 0 };
-                vec![Effect::Say(format!("\"Pod will be restarted because it is in the desired set\" pod=\"{}\"", self.pod.key()))]
+                vec![Effect::Say(format!(
+                    "\"Pod will be restarted because it is in the desired set\" pod=\"{}\"",
+                    self.pod.key()
+                ))]
             }
             Phase::Ended { at } if !self.seen_missing => {
                 self.restart(at, now, timing);

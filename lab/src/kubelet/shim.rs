@@ -92,7 +92,8 @@ fn hold(spec: &ShimSpec, path: &std::path::Path) -> anyhow::Result<ExitCode> {
     namespace::new_pids_for_children().context("cannot make a pid namespace")?;
     let mut command = Command::new(&program);
     command.args(["kubelet-shim", "--init"]).arg(path).stdin(Stdio::null());
-    let container = command.stdout(Stdio::from(out_write)).stderr(Stdio::from(err_write)).spawn().context("cannot start the container")?;
+    let container =
+        command.stdout(Stdio::from(out_write)).stderr(Stdio::from(err_write)).spawn().context("cannot start the container")?;
     // The command holds the write ends; as long as it does the reader never sees the end of the streams.
     drop(command);
     let pid = i32::try_from(container.id()).context("pid out of range")?;
@@ -137,6 +138,8 @@ fn become_container(spec: &ShimSpec) -> anyhow::Result<ExitCode> {
     if let Err(error) = namespace::own_proc() {
         say(&format!("\"Failed to mount /proc\" err=\"{error}\""));
     }
+    // As runtimes do: a signal to the shim's process group is not one to the container.
+    setsid().context("cannot start a session")?;
     let (program, arguments) = spec.argv.split_first().context("the container has no command")?;
     let error = Command::new(program)
         .args(arguments)

@@ -176,7 +176,10 @@ impl Kubelet {
         for (uid, containers) in &mut self.containers {
             for container in containers.iter_mut() {
                 if container.has_died() {
-                    say(&format!("\"SyncLoop (PLEG): event for pod\" pod=\"{}/{}\" event=ContainerDied", container.record.namespace, container.record.pod));
+                    say(&format!(
+                        "\"SyncLoop (PLEG): event for pod\" pod=\"{}/{}\" event=ContainerDied",
+                        container.record.namespace, container.record.pod
+                    ));
                     self.workers.died(uid, now);
                 }
             }
@@ -210,7 +213,10 @@ impl Kubelet {
         self.workers.started(uid, self.now(), started.is_ok());
         match started {
             Ok(container) => {
-                say(&format!("\"SyncLoop (PLEG): event for pod\" pod=\"{}\" event=ContainerStarted attempt={attempt}", pod.key()));
+                say(&format!(
+                    "\"SyncLoop (PLEG): event for pod\" pod=\"{}\" event=ContainerStarted attempt={attempt}",
+                    pod.key()
+                ));
                 let containers = self.containers.entry(uid.to_owned()).or_default();
                 containers.push(container);
                 // One dead container is remembered beside the live one, as the kubelet does by default.

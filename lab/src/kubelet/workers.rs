@@ -41,7 +41,10 @@ impl Workers {
             .collect();
         for uid in gone {
             if let Some(worker) = self.workers.get_mut(&uid) {
-                effects.push((uid.clone(), Effect::Say(format!("\"SyncLoop REMOVE\" source=\"file\" pods=[\"{}\"]", worker.pod.key()))));
+                effects.push((
+                    uid.clone(),
+                    Effect::Say(format!("\"SyncLoop REMOVE\" source=\"file\" pods=[\"{}\"]", worker.pod.key())),
+                ));
                 effects.extend(worker.unwant(now, conditions, &self.timing).into_iter().map(|effect| (uid.clone(), effect)));
             }
         }

@@ -21,7 +21,14 @@ struct Sim {
 impl Sim {
     fn new() -> Self {
         let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(20), 1.0);
-        Self { workers: Workers::new(timing), conditions: Conditions::default(), now_ms: 0, stubborn: true, running: vec![], log: vec![] }
+        Self {
+            workers: Workers::new(timing),
+            conditions: Conditions::default(),
+            now_ms: 0,
+            stubborn: true,
+            running: vec![],
+            log: vec![],
+        }
     }
 
     fn now(&self) -> Stamp {
@@ -83,16 +90,18 @@ impl Sim {
 }
 
 fn pod_of(note: &str) -> Pod {
-    let text = format!("kind: Pod\nmetadata: {{name: p, annotations: {{note: '{note}'}}}}\nspec: {{containers: [{{name: c, command: ['true']}}]}}");
+    let text = format!(
+        "kind: Pod\nmetadata: {{name: p, annotations: {{note: '{note}'}}}}\nspec: {{containers: [{{name: c, command: ['true']}}]}}"
+    );
     manifest::parse(&text, Path::new("/m/p.yaml"), "n").expect("valid")
 }
 
 /// A pod that has run for a while, at 5.0 s.
 fn running() -> (Sim, Pod) {
     let (mut sim, pod) = (Sim::new(), pod_of("a"));
-    sim.desire(&[pod.clone()]);
+    sim.desire(std::slice::from_ref(&pod));
     sim.run(5 * S);
-    assert_eq!(sim.running, [pod.uid.clone()]);
+    assert_eq!(sim.running.first(), Some(&pod.uid));
     (sim, pod)
 }
 
@@ -146,7 +155,7 @@ fn no_10_a_pod_that_was_out_for_less_than_a_tick_restarts_as_after_a_crash_with_
         sim.run(100);
         sim.desire(&[]);
         sim.run(500);
-        sim.desire(&[pod.clone()]);
+        sim.desire(std::slice::from_ref(&pod));
         sim.run(30 * S + 90 * S);
         let death = *sim.times(&Effect::Kill).last().expect("killed");
         let (at, attempt) = *sim.starts().last().expect("started");
@@ -202,7 +211,7 @@ fn out_a_tick_then_killed_and_back_three_seconds_later_takes_six_seconds_in_all(
 fn no_12_changed_content_waits_for_the_old_pods_whole_grace_and_seven_seconds_more() {
     let (mut sim, _) = running();
     let new = pod_of("b");
-    sim.desire(&[new.clone()]);
+    sim.desire(std::slice::from_ref(&new));
     sim.run(60 * S);
     assert_eq!(sim.times(&Effect::Kill), [35 * S]);
     let (at, attempt) = sim.starts()[1];
@@ -233,7 +242,7 @@ fn no_13_the_back_off_survives_a_clean_cycle() {
     sim.run(5 * S);
     sim.desire(&[]);
     sim.run(40 * S);
-    sim.desire(&[pod.clone()]);
+    sim.desire(std::slice::from_ref(&pod));
     sim.run(5 * S);
     assert_eq!(sim.starts().last().map(|(_, attempt)| *attempt), Some(0));
     let death = sim.now_ms;
