@@ -147,7 +147,7 @@ const BOOT: &str = r#"
 for group in $FIP_LAB_CGROUPS; do echo $$ >"$group/cgroup.procs"; done
 exec unshare --mount --propagation slave -- sh -euc '
   root=$1 host=$2; shift 2
-  mount -t tmpfs -o mode=0755,size=256m fip-lab "$host/state"
+  mount -t tmpfs -o mode=0755,size=384m fip-lab "$host/state"
   mkdir "$host/state/upper" "$host/state/work"
   mount -t overlay -o "lowerdir=$root,upperdir=$host/state/upper,workdir=$host/state/work" fip-lab "$host/root"
   cp -a "$host/seed/." "$host/root/"

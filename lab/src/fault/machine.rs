@@ -41,7 +41,7 @@ pub(super) fn thaw(target: &Target<'_>) -> anyhow::Result<()> {
 pub(super) async fn fill_disk(target: &Target<'_>) -> anyhow::Result<()> {
     let path = disk_path(target)?;
     if target.choice("how", &["fill", "mount"])? == "mount" {
-        let script = "mount -t tmpfs -o size=16k,mode=0755 \"$2\" \"$1\"; head -c 1M /dev/zero >\"$1/$3\" 2>/dev/null || :";
+        let script = "mkdir -p \"$1\"; mount -t tmpfs -o size=16k,mode=0755 \"$2\" \"$1\"; head -c 1M /dev/zero >\"$1/$3\" 2>/dev/null || :";
         target.shell(script, &[path, TINY, FILLER]).await?;
         return Ok(());
     }

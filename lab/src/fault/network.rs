@@ -85,9 +85,9 @@ fn ruleset(peers: &BTreeSet<Ipv4Addr>, ports: &BTreeSet<u16>, direction: &str, a
                 rules.push_str(&format!("ip {side} {peers} th {field} {number} {verdict}; "));
             }
         }
-        chains.push_str(&format!("chain {hook} {{ type filter hook {hook} priority 0; policy accept; {rules}}} "));
+        chains.push_str(&format!("chain {hook} {{ type filter hook {hook} priority 0; policy accept; {rules}}}\n"));
     }
-    format!("table ip {TABLE} {{ {chains}}}")
+    format!("table ip {TABLE} {{\n{chains}}}\n")
 }
 
 /// Loads rules into the node's network namespace.

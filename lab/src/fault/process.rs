@@ -107,8 +107,8 @@ pub(super) fn replace_container_without_reader(target: &Target<'_>) -> anyhow::R
 pub(super) async fn hang_child(target: &Target<'_>) -> anyhow::Result<()> {
     if target.choice("how", &["stop", "drop"])? == "drop" {
         let rules = format!(
-            "table ip {CHILD_TABLE} {{ chain output {{ type filter hook output priority 0; policy accept; \
-             oif lo tcp dport 2379 tcp flags & (syn | ack) == syn drop; }} }}"
+            "table ip {CHILD_TABLE} {{\n chain output {{ type filter hook output priority 0; policy accept; \
+             oif lo tcp dport 2379 tcp flags & (syn | ack) == syn drop; }}\n}}\n"
         );
         return netns_nft(target, &rules).await;
     }
