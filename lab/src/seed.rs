@@ -62,7 +62,7 @@ pub fn manifest(options: &UpOptions) -> String {
         .replace("@INTERVAL@", &options.loop_interval_s.to_string());
     let mut text = String::new();
     for line in filled.lines() {
-        match (line.trim() == "@GRACE@", options.grace_s) {
+        match (line.contains("@GRACE@"), options.grace_s) {
             (true, Some(grace)) => text.push_str(&format!("  terminationGracePeriodSeconds: {grace}\n")),
             (true, None) => {}
             (false, _) => {
