@@ -1,3 +1,5 @@
 //! The `fip-lab` binary: parse, dispatch, exit code.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    fip_lab::cli::main()
+}

@@ -1,0 +1,307 @@
+//! The command line. What a colleague module does for a subcommand starts here; so does the difference between a terminal,
+//! which sees progress, and a script, which does not.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cluster::{Lab, UpOptions};
+use crate::node::NodeId;
+use crate::{agent, fault, kubelet, probe, scenario, status};
+
+/// sysexits: a wrong command line.
+const EX_USAGE: u8 = 64;
+/// Longest that a policy may be; the watchdog itself refuses far smaller ones.
+const POLICY_BYTES_MAX: u64 = 1 << 20;
+
+/// Three control-plane nodes on one machine, with faults, scenarios and a client that measures.
+#[derive(Debug, Parser)]
+#[command(name = "fip-lab", version, disable_help_subcommand = true)]
+struct Cli {
+    /// Which instance; several can run side by side.
+    #[arg(long, global = true, default_value = "fip", value_name = "NAME")]
+    lab: String,
+    /// Say what is being done even when the output is no terminal.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring an instance up; one of the same name is taken down first.
+    Up(Box<Up>),
+    /// Take an instance down, running or half dead; nothing there is success.
+    Down,
+    /// One line a node: etcd, floating IP, loop, watchdog.
+    Status {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command on a node, with this terminal; its exit code is passed on.
+    Exec {
+        /// cp1, cp2, …
+        node: NodeId,
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        argv: Vec<String>,
+    },
+    /// Break something on a node; without a name, list what can be broken.
+    Fault(FaultArgs),
+    /// Undo a fault; `heal all` undoes all of them on all nodes.
+    Heal(FaultArgs),
+    /// Probe the floating IP from the client and report outages (`fip-lab probe --help`).
+    #[command(disable_help_flag = true)]
+    Probe(Rest),
+    /// Run a scenario file (`fip-lab run --help`).
+    #[command(disable_help_flag = true)]
+    Run(Rest),
+    /// List the scenarios (`fip-lab list --help`).
+    #[command(disable_help_flag = true)]
+    List(Rest),
+}
+
+/// Arguments that another module parses.
+#[derive(Debug, Args)]
+struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _words: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+struct Up {
+    /// Start fip-watchdog on each node.
+    #[arg(long)]
+    watchdog: bool,
+    /// The watchdog's policy; without one: version 1, the floating IP, eth0.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<std::path::PathBuf>,
+    /// The watchdog's binary; without one: the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    watchdog_binary: Option<std::path::PathBuf>,
+    /// How often the loop runs, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    interval: u32,
+    /// The loop's pod's grace period, in seconds; without one it is the kubelet's 30.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=3600))]
+    grace: Option<u32>,
+    /// How many nodes.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=7))]
+    nodes: u8,
+}
+
+#[derive(Debug, Args)]
+struct FaultArgs {
+    /// The fault's name.
+    name: Option<String>,
+    /// cp1, cp2, …
+    node: Option<NodeId>,
+    /// KEY=VALUE, as the list of faults says.
+    #[arg(value_parser = key_value)]
+    args: Vec<(String, String)>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not KEY=VALUE"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Parses, dispatches, and turns the outcome into an exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let outcome = match delegated(&words) {
+        Some(outcome) => outcome,
+        None => own(&words),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("fip-lab: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Subcommands that parse their own arguments; the first of those is the subcommand's name.
+fn delegated(words: &[OsString]) -> Option<anyhow::Result<ExitCode>> {
+    let args = words.get(1..)?;
+    Some(match args.first()?.to_str()? {
+        "kubelet" | "log-reader" | "kubelet-shim" => kubelet::main(args),
+        "agent" => agent::main(&args[1..]),
+        "run" | "list" => scenario::main(args),
+        "probe" => probe::main(args),
+        _ => return None,
+    })
+}
+
+fn own(words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { ExitCode::from(EX_USAGE) } else { ExitCode::SUCCESS };
+            error.print().context("cannot print the help")?;
+            return Ok(code);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
+    runtime.block_on(dispatch(cli))
+}
+
+async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let mut progress = progress(cli.verbose);
+    match cli.command {
+        Verb::Up(up) => return self::up(&cli.lab, &up, &mut progress).await,
+        Verb::Down => Lab::down(&cli.lab).await?,
+        Verb::Status { json } => {
+            let all = status::read(&cli.lab).await?;
+            print(&if json { serde_json::to_string_pretty(&all)? + "\n" } else { status::table(&all) })?;
+        }
+        Verb::Exec { node, argv } => return exec(&cli.lab, node, &argv).await,
+        Verb::Fault(args) => return break_or_heal(&cli.lab, args, true).await,
+        Verb::Heal(args) => return break_or_heal(&cli.lab, args, false).await,
+        // Taken before options that stand in front of the name were read.
+        Verb::Probe(_) | Verb::Run(_) | Verb::List(_) => {
+            say("fip-lab: options stand behind this subcommand's name, as in: fip-lab run --lab NAME …");
+            return Ok(ExitCode::from(EX_USAGE));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn up(name: &str, up: &Up, progress: &mut dyn FnMut(&str)) -> anyhow::Result<ExitCode> {
+    let options = UpOptions {
+        policy_yaml: up.policy.as_deref().map(read_policy).transpose()?,
+        watchdog: up.watchdog,
+        loop_interval_s: up.interval,
+        grace_s: up.grace,
+        watchdog_binary: up.watchdog_binary.clone(),
+        nodes: up.nodes,
+    };
+    let raised = tokio::select! {
+        made = Lab::up(name, &options, progress) => {
+            let lab = made?;
+            progress(&format!("lab {} is up: {} nodes", lab.name(), lab.nodes().len()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        raised = interrupted() => raised?,
+    };
+    say("fip-lab: interrupted, taking the lab down …");
+    Lab::down(name).await?;
+    Ok(ExitCode::from(128_u8.saturating_add(raised)))
+}
+
+/// Waits for SIGINT or SIGTERM and gives its number. A run that this ends takes its instance down before it exits.
+///
+/// # Errors
+/// The handlers cannot be set up.
+pub async fn interrupted() -> anyhow::Result<u8> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    tokio::select! {
+        _ = interrupt.recv() => Ok(2),
+        _ = terminate.recv() => Ok(15),
+    }
+}
+
+fn read_policy(path: &std::path::Path) -> anyhow::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let length =
+        file.take(POLICY_BYTES_MAX + 1).read_to_string(&mut text).with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(u64::try_from(length)? <= POLICY_BYTES_MAX, "{} is longer than {POLICY_BYTES_MAX} bytes", path.display());
+    Ok(text)
+}
+
+async fn exec(name: &str, node: NodeId, argv: &[String]) -> anyhow::Result<ExitCode> {
+    let lab = Lab::attach(name)?;
+    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let mut command = lab.find(node)?.command(&argv);
+    let status = command.status().await.with_context(|| format!("cannot enter node {node}"))?;
+    let signalled = || std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| signal + 128);
+    let code = status.code().or_else(signalled).and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+async fn break_or_heal(name: &str, given: FaultArgs, breaking: bool) -> anyhow::Result<ExitCode> {
+    let Some(fault) = given.name else {
+        print(&fault::list())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let lab = Lab::attach(name)?;
+    if !breaking && fault == "all" {
+        fault::heal_all(&lab).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let node = given.node.context("which node? as in: fip-lab fault loop-stop cp2")?;
+    lab.find(node)?;
+    let args: BTreeMap<String, String> = given.args.into_iter().collect();
+    if breaking {
+        fault::inject(&lab, &fault, node, &args).await?
+    } else {
+        fault::heal(&lab, &fault, node, &args).await?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lines with the time since the start, on a terminal or when asked for.
+fn progress(verbose: bool) -> impl FnMut(&str) {
+    let shown = verbose || std::io::stderr().is_terminal();
+    let start = std::time::Instant::now();
+    move |text: &str| {
+        if shown {
+            say(&format!("{:5.1} s  {text}", start.elapsed().as_secs_f64()));
+        }
+    }
+}
+
+fn say(line: &str) {
+    // Nobody is left to tell when standard error is closed.
+    writeln!(std::io::stderr(), "{line}").ok();
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write the answer")
+}
+
+/// A reader that has seen enough, as in `fip-lab status | head -1`, is no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn instance_can_be_named_before_and_behind_the_subcommand() {
+        for words in [["fip-lab", "--lab", "t1", "down"], ["fip-lab", "down", "--lab", "t1"]] {
+            assert_eq!(Cli::try_parse_from(words).unwrap().lab, "t1");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_nodes_command() {
+        let cli = Cli::try_parse_from(["fip-lab", "exec", "cp1", "--", "ls", "--lab", "x"]).unwrap();
+        assert!(matches!(cli.command, Verb::Exec { argv, .. } if argv == ["ls", "--lab", "x"]));
+        assert_eq!(cli.lab, "fip");
+    }
+}

@@ -1,0 +1,276 @@
+//! An instance of the lab: bring it up, find it again, run things in it, take it down.
+//!
+//! Nothing is remembered but a record of the options: nodes, namespaces and directories are found by the instance's name, so
+//! that `down` works on whatever a killed `up` left. Dropping a future of `up` or `down` half-way is safe in the same sense:
+//! the next `up` or `down` finishes the clearing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+use tokio::process::Command;
+
+use crate::cgroup::Hierarchies;
+use crate::lock::{self, InstanceLock};
+use crate::node::{self, Binaries, Node, NodeId};
+use crate::paths::{self, Paths};
+use crate::pki::Authority;
+use crate::{command, host, network, ready, rootfs, seed, teardown};
+
+/// How long the time limit inside the node may be overrun before the host gives up on `nsenter` itself.
+const EXEC_SLACK: Duration = Duration::from_secs(3);
+
+/// What `up` is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpOptions {
+    /// The watchdog's policy; without one a minimal one is written.
+    pub policy_yaml: Option<String>,
+    /// Start `fip-watchdog.service`.
+    pub watchdog: bool,
+    /// How often the loop runs, in seconds.
+    pub loop_interval_s: u32,
+    /// The pod's grace period, in seconds; none is the kubelet's 30.
+    pub grace_s: Option<u32>,
+    /// The watchdog to install; none is the one beside this program.
+    pub watchdog_binary: Option<PathBuf>,
+    /// How many nodes.
+    pub nodes: u8,
+}
+
+impl Default for UpOptions {
+    fn default() -> Self {
+        Self { policy_yaml: None, watchdog: false, loop_interval_s: 5, grace_s: None, watchdog_binary: None, nodes: 3 }
+    }
+}
+
+/// A running instance.
+#[derive(Debug)]
+pub struct Lab {
+    name: String,
+    nodes: Vec<Node>,
+    options: UpOptions,
+    hierarchies: Hierarchies,
+    _lock: Option<InstanceLock>,
+}
+
+impl Lab {
+    /// Brings the instance `name` up; what is left of an earlier one of that name is removed first. Holds the instance's lock
+    /// for as long as the value lives.
+    ///
+    /// # Errors
+    /// The host lacks something, or a node does not come up: then all is removed again, and the error has the end of its journal.
+    pub async fn up(name: &str, options: &UpOptions, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
+        paths::check_name(name)?;
+        let lock = lock::acquire(name, &Paths::new(name).lock())?;
+        host::prepare(progress).await?;
+        let rootfs = rootfs::ensure(progress).await?;
+        teardown::remove(name).await.context("cannot remove what is left of an earlier run")?;
+        match Self::build(name, options, &rootfs, lock, progress).await {
+            Ok(lab) => Ok(lab),
+            Err(error) => match teardown::remove(name).await {
+                Ok(()) => Err(error),
+                Err(second) => Err(error.context(format!("and then clearing away failed: {second:#}"))),
+            },
+        }
+    }
+
+    async fn build(
+        name: &str,
+        options: &UpOptions,
+        rootfs: &Path,
+        lock: InstanceLock,
+        progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        let ids = NodeId::first(options.nodes);
+        let lab_binary = std::env::current_exe().context("cannot find this program's own file")?;
+        let watchdog = watchdog_binary(options, &lab_binary)?;
+        progress("making networks and certificates …");
+        network::create(name, &ids).await?;
+        let paths = Paths::new(name);
+        let authority = Authority::generate()?;
+        for &id in &ids {
+            seed::write_file(&paths.shared(id).join("node-name"), format!("{}\n", id.node_name()).as_bytes(), 0o644)?;
+            seed::write(&paths.host(id).join("seed"), id, &ids, &authority, options)?;
+        }
+        let record = serde_json::to_vec_pretty(options).context("cannot write down the options")?;
+        seed::write_file(&paths.record(), &record, 0o600)?;
+        progress(&format!("booting {} nodes …", ids.len()));
+        let hierarchies = Hierarchies::detect()?;
+        let binaries = Binaries { lab: &lab_binary, watchdog: watchdog.as_deref() };
+        for &id in &ids {
+            node::boot(name, id, rootfs, &hierarchies, &binaries).await?;
+        }
+        let nodes = ready::wait_for_leaders(name, &ids, &hierarchies).await?;
+        let lab = Self { name: name.to_owned(), nodes, options: options.clone(), hierarchies, _lock: Some(lock) };
+        ready::wait_for_service(&lab, progress).await?;
+        Ok(lab)
+    }
+
+    /// Finds a running instance; takes no lock.
+    ///
+    /// # Errors
+    /// It does not run, or one of its nodes does not.
+    pub fn attach(name: &str) -> anyhow::Result<Self> {
+        paths::check_name(name)?;
+        let options = recorded(name)?;
+        let hierarchies = Hierarchies::detect()?;
+        let mut nodes = Vec::new();
+        for id in NodeId::first(options.nodes) {
+            let leader = node::leader(name, id, &hierarchies)
+                .with_context(|| format!("node {id} of lab {name} is not running: take the lab down and up again"))?;
+            nodes.push(Node::new(name, id, leader));
+        }
+        Ok(Self { name: name.to_owned(), nodes, options, hierarchies, _lock: None })
+    }
+
+    /// Removes the instance, running, half made or half removed; nothing there is success.
+    ///
+    /// # Errors
+    /// Somebody else works on it, or something cannot be removed.
+    pub async fn down(name: &str) -> anyhow::Result<()> {
+        paths::check_name(name)?;
+        let path = Paths::new(name).lock();
+        let _lock = lock::acquire(name, &path)?;
+        teardown::remove(name).await?;
+        lock::forget(name, &path);
+        Ok(())
+    }
+
+    /// The instance's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was brought up with.
+    #[must_use]
+    pub fn options(&self) -> &UpOptions {
+        &self.options
+    }
+
+    /// All nodes, in order.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node `id`; the first node where an instance has none of that name, which [`Self::find`] tells apart.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> &Node {
+        self.nodes.iter().find(|node| node.id == id).unwrap_or(&self.nodes[0])
+    }
+
+    /// The node `id`, if this instance has it.
+    ///
+    /// # Errors
+    /// It has not; says which it has.
+    pub fn find(&self, id: NodeId) -> anyhow::Result<&Node> {
+        let names = || self.nodes.iter().map(|node| node.id.to_string()).collect::<Vec<_>>().join(", ");
+        self.nodes
+            .iter()
+            .find(|node| node.id == id)
+            .with_context(|| format!("lab {} has no node {id}: it has {}", self.name, names()))
+    }
+
+    /// Runs `argv` in the node to its end, at most for `limit`; a failing exit status is not an error here.
+    ///
+    /// # Errors
+    /// It cannot be started or does not end; it is killed then, inside the node.
+    pub async fn exec(&self, id: NodeId, argv: &[&str], limit: Duration) -> anyhow::Result<Output> {
+        // Killing `nsenter` would leave what it started: the limit is enforced inside.
+        let seconds = format!("{:.3}", limit.as_secs_f64());
+        let bounded = [&["timeout", "--signal=KILL", seconds.as_str()], argv].concat();
+        let mut command = self.find(id)?.command(&bounded);
+        command::output(&mut command, limit + EXEC_SLACK).await.with_context(|| format!("on node {id}"))
+    }
+
+    /// As [`Self::exec`], and a failing exit status is an error; gives the standard output.
+    ///
+    /// # Errors
+    /// As [`Self::exec`], and a failing exit status.
+    pub async fn exec_ok(&self, id: NodeId, argv: &[&str], limit: Duration) -> anyhow::Result<String> {
+        let output = self.exec(id, argv, limit).await?;
+        let said = command::tail(&String::from_utf8_lossy(&output.stderr), 8);
+        anyhow::ensure!(output.status.success(), "{} failed on node {id} with {}: {said}", argv.join(" "), output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A command in all namespaces of the node, for readers that run long. Ending it is the caller's.
+    #[must_use]
+    pub fn node_command(&self, id: NodeId, argv: &[&str]) -> Command {
+        self.node(id).command(argv)
+    }
+
+    /// A command of the host in the client's network namespace.
+    #[must_use]
+    pub fn client_command(&self, argv: &[&str]) -> Command {
+        in_netns(&network::client_namespace(&self.name), argv)
+    }
+
+    /// A command of the host in the node's network namespace.
+    #[must_use]
+    pub fn netns_command(&self, id: NodeId, argv: &[&str]) -> Command {
+        in_netns(&self.node(id).netns, argv)
+    }
+
+    /// Stops every process of a node at one instant, as a hypervisor pauses a machine; or lets them go on.
+    ///
+    /// # Errors
+    /// The freezer cannot be written.
+    pub fn freeze(&self, id: NodeId, frozen: bool) -> anyhow::Result<()> {
+        self.hierarchies.freeze(&node::group(&self.name, id), frozen)
+    }
+
+    /// The process that the node knows as `pid`, as the host knows it; none when it is gone.
+    #[must_use]
+    pub fn host_pid(&self, id: NodeId, pid: i32) -> Option<Pid> {
+        self.hierarchies
+            .processes(&node::group(&self.name, id))
+            .into_iter()
+            .find(|&candidate| node::pid_inside(candidate) == Some(pid))
+    }
+
+    /// The directory that the node sees as `/run/fip-lab`.
+    #[must_use]
+    pub fn shared(&self, id: NodeId) -> PathBuf {
+        Paths::new(&self.name).shared(id)
+    }
+}
+
+fn in_netns(name: &str, argv: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", network::namespace_path(name).display())).arg("--").args(argv).kill_on_drop(true);
+    command
+}
+
+/// The options that a running instance was brought up with.
+pub(crate) fn recorded(name: &str) -> anyhow::Result<UpOptions> {
+    let path = Paths::new(name).record();
+    let bytes = fs::read(&path).with_context(|| format!("lab {name} is not up (no {})", path.display()))?;
+    serde_json::from_slice(&bytes).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The watchdog to mount: the one asked for, or the one beside this program; it may be absent unless it is to be started.
+fn watchdog_binary(options: &UpOptions, lab_binary: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let path = match &options.watchdog_binary {
+        Some(path) => std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))?,
+        // Tests are built one directory further down.
+        None => lab_binary
+            .ancestors()
+            .skip(1)
+            .take(2)
+            .map(|dir| dir.join("fip-watchdog"))
+            .find(|path| path.is_file())
+            .unwrap_or_default(),
+    };
+    if path.is_file() {
+        return Ok(Some(path));
+    }
+    let asked = options.watchdog || options.watchdog_binary.is_some();
+    anyhow::ensure!(!asked, "there is no watchdog at {}: build the workspace first, or say where it is", path.display());
+    Ok(None)
+}

@@ -1,0 +1,142 @@
+//! What the host must have before an instance can start, and installing what it lacks.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::process::Command;
+
+use crate::command;
+
+/// A program and the Debian package that has it.
+const TOOLS: [(&str, &str); 7] = [
+    ("systemd-nspawn", "systemd-container"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("nft", "nftables"),
+    ("ip", "iproute2"),
+    ("nsenter", "util-linux"),
+    ("unshare", "util-linux"),
+    ("setsid", "util-linux"),
+];
+
+/// While it exists with exit status 101, packages that are installed start no service (Debian policy 9.3.3.1).
+const POLICY_RC_D: &str = "/usr/sbin/policy-rc.d";
+const POLICY_TEXT: &str = "#!/bin/sh\n# fip-lab: no service is to start while it installs packages\nexit 101\n";
+/// A slow mirror, not a dead one.
+const INSTALL_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// Checks that the lab can run here and installs packages that it lacks.
+///
+/// # Errors
+/// Not root, or packages are missing and cannot be installed; says which.
+pub async fn prepare(progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+    anyhow::ensure!(rustix::process::geteuid().is_root(), "the lab needs root: it makes network namespaces and boots containers");
+    remove_stale_policy();
+    let missing = missing(&TOOLS, &search_path());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    anyhow::ensure!(
+        is_debian_like(&release) && Path::new("/usr/bin/apt-get").exists(),
+        "the lab needs what Debian packages as: {list}. Install the same from this system's packages, then run it again"
+    );
+    progress(&format!("installing {list} …"));
+    install(&missing).await.with_context(|| format!("cannot install {list}"))
+}
+
+async fn install(packages: &[&str]) -> anyhow::Result<()> {
+    let _guard = NoServices::engage()?;
+    let mut update = Command::new("apt-get");
+    update.args(["update", "-q"]).env("DEBIAN_FRONTEND", "noninteractive");
+    // An index that is old but there may do; the install tells.
+    let updated = command::success(&mut update, INSTALL_LIMIT).await;
+    let mut install = Command::new("apt-get");
+    install.args(["install", "-q", "-y", "--no-install-recommends"]).args(packages).env("DEBIAN_FRONTEND", "noninteractive");
+    match (command::success(&mut install, INSTALL_LIMIT).await, updated) {
+        (Ok(_), _) => Ok(()),
+        (Err(error), Ok(_)) => Err(error.into()),
+        (Err(error), Err(update)) => Err(anyhow::Error::from(error).context(format!("apt-get update failed before: {update}"))),
+    }
+}
+
+/// Programs of root may be in `sbin`, which a user's `PATH` under sudo may lack.
+fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from)).collect()
+}
+
+fn missing<'a>(tools: &[(&str, &'a str)], path: &[PathBuf]) -> Vec<&'a str> {
+    let mut missing: Vec<&str> = Vec::new();
+    for (program, package) in tools {
+        if !path.iter().any(|directory| directory.join(program).exists()) && !missing.contains(package) {
+            missing.push(package);
+        }
+    }
+    missing
+}
+
+fn is_debian_like(os_release: &str) -> bool {
+    let ids = os_release.lines().filter_map(|line| line.strip_prefix("ID=").or_else(|| line.strip_prefix("ID_LIKE=")));
+    ids.flat_map(|value| value.trim_matches('"').split(' ')).any(|id| id == "debian" || id == "ubuntu")
+}
+
+/// Keeps packages from starting services for as long as it lives.
+struct NoServices {
+    ours: bool,
+}
+
+impl NoServices {
+    fn engage() -> anyhow::Result<Self> {
+        let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(POLICY_RC_D);
+        match opened {
+            Ok(mut file) => {
+                let guard = Self { ours: true };
+                file.write_all(POLICY_TEXT.as_bytes()).with_context(|| format!("cannot write {POLICY_RC_D}"))?;
+                fs::set_permissions(POLICY_RC_D, fs::Permissions::from_mode(0o755))
+                    .with_context(|| format!("cannot write {POLICY_RC_D}"))?;
+                Ok(guard)
+            }
+            // The administrator's own policy stands; none of the lab's packages has a service that starts by itself.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(Self { ours: false }),
+            Err(error) => Err(error).with_context(|| format!("cannot create {POLICY_RC_D}")),
+        }
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.ours {
+            fs::remove_file(POLICY_RC_D).ok();
+        }
+    }
+}
+
+/// One that a killed run left behind would keep every later installation on this host from starting services.
+fn remove_stale_policy() {
+    if fs::read_to_string(POLICY_RC_D).is_ok_and(|text| text == POLICY_TEXT) {
+        fs::remove_file(POLICY_RC_D).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_that_lacks_two_programs_is_named_once() {
+        let tools = [("no-such-a", "one"), ("no-such-b", "one"), ("sh", "two")];
+        assert_eq!(missing(&tools, &["/bin".into()]), ["one"]);
+    }
+
+    #[test]
+    fn debian_and_what_is_like_it_can_install() {
+        assert!(is_debian_like("ID=debian\n"));
+        assert!(is_debian_like("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n"));
+        assert!(!is_debian_like("ID=photon\nID_LIKE=\"fedora\"\n"));
+    }
+}

@@ -1,0 +1,151 @@
+//! The words that a scenario may use for things that the product names: refused here, at their line, when misspelt.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::node::Node;
+
+/// The watchdog's verdicts.
+pub const VERDICTS: [&str; 16] = [
+    "paused",
+    "starting",
+    "resumed",
+    "unknown",
+    "etcd_unreachable",
+    "no_quorum",
+    "leader_unproven",
+    "manifest_missing",
+    "loop_stalled_fip_missing",
+    "loop_stalled_fip_held",
+    "loop_stalled_follower",
+    "fip_orphaned",
+    "fip_missing",
+    "loop_absent",
+    "log_stalled",
+    "healthy",
+];
+
+/// The watchdog's steps.
+pub const STEPS: [&str; 6] =
+    ["apply_alias", "renew_alias", "hand_over_alias", "release_alias", "announce_alias", "cycle_manifest"];
+
+/// The audit's events.
+pub const EVENTS: [&str; 14] = [
+    "started",
+    "stopping",
+    "policy_loaded",
+    "policy_rejected",
+    "verdict_changed",
+    "plan_started",
+    "step_started",
+    "step_succeeded",
+    "step_failed",
+    "step_refused",
+    "lease_renewed",
+    "cycle_recovered",
+    "sense_lost",
+    "sense_found",
+];
+
+macro_rules! listed_name {
+    ($(#[$doc:meta])* $name:ident, $list:expr, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $name(pub String);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                let list = $list;
+                if list.iter().any(|known| *known == text) {
+                    return Ok(Self(text));
+                }
+                Err(de::Error::custom(format_args!(concat!("no ", $what, " `{}`: {}"), text, list.join(", "))))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+listed_name!(/** A verdict of the watchdog. */ VerdictName, VERDICTS, "verdict");
+listed_name!(/** A step of the watchdog. */ StepName, STEPS, "step");
+listed_name!(/** An event of the audit. */ EventName, EVENTS, "audit event");
+listed_name!(/** A fault of the catalogue. */ FaultName, super::lab_api::fault_names(), "fault");
+
+/// A length of time with its unit: `2s`, `500ms`, `1m 30s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Length(pub Duration);
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        humantime::parse_duration(&text)
+            .map(Self)
+            .map_err(|error| de::Error::custom(format_args!("`{text}` is no length of time such as 2s or 500ms: {error}")))
+    }
+}
+
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        super::clock::seconds(&self.0, serializer)
+    }
+}
+
+/// Which node, or nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeRef {
+    /// `cp1`.
+    Named(Node),
+    /// `$F`: what a `let` bound.
+    Variable(String),
+    /// `all`.
+    All,
+}
+
+impl<'de> Deserialize<'de> for NodeRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        match text.strip_prefix('$') {
+            Some("") => Err(de::Error::custom("`$` names no variable")),
+            Some(name) => Ok(Self::Variable(name.to_owned())),
+            None => text
+                .parse()
+                .map(Self::Named)
+                .map_err(|error| de::Error::custom(format_args!("{error}, a variable like $F, or `all`"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The names in `=> "…"` arms of one of the product's sources.
+    fn names_in(source: &str) -> BTreeSet<&str> {
+        source.lines().filter_map(|line| line.split_once("=> \"")?.1.split_once('"')).map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn the_verdicts_are_those_of_the_product() {
+        let product = include_str!("../../../src/decision/verdict.rs");
+        assert_eq!(names_in(product), BTreeSet::from(VERDICTS));
+    }
+
+    #[test]
+    fn the_steps_are_those_of_the_product() {
+        let product = include_str!("../../../src/decision/step.rs");
+        assert_eq!(names_in(product), BTreeSet::from(STEPS));
+    }
+}
