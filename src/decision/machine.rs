@@ -97,7 +97,7 @@ impl Machine {
         let mut decision = Decision {
             verdict: self.verdict.value,
             since: self.verdict.since,
-            reasons: reasons(observation, &facts, now),
+            reasons: reasons(observation, &facts, self.verdict.value, now),
             start: Vec::new(),
             waiting_on: Vec::new(),
             etcd_depth: EtcdDepth::Status,

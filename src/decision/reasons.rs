@@ -4,19 +4,39 @@ use super::facts::{Holding, LoopState, Role, last_sign};
 use super::judge::Facts;
 use super::observation::{EtcdView, Observation};
 use super::time::Moment;
+use super::verdict::Verdict;
 
-/// One sentence a sense, in a fixed order.
+/// One sentence a sense; the one that the verdict rests on comes first.
 #[must_use]
-pub fn reasons(observation: &Observation, facts: &Facts, now: Moment) -> Vec<String> {
+pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: Moment) -> Vec<String> {
     let mut sentences = vec![etcd(observation, facts), fip(facts), watched_loop(observation, facts, now)];
-    if let Some(pause) = &observation.paused {
-        sentences.insert(0, format!("paused for {} s more: {}", pause.remaining.as_secs(), pause.reason));
+    match verdict {
+        Verdict::LoopStalledFipMissing
+        | Verdict::LoopStalledFipHeld
+        | Verdict::LoopStalledFollower
+        | Verdict::LoopAbsent
+        | Verdict::LogStalled => sentences.rotate_right(1),
+        Verdict::FipOrphaned | Verdict::FipMissing => sentences.swap(0, 1),
+        Verdict::Paused
+        | Verdict::Starting
+        | Verdict::Resumed
+        | Verdict::Unknown
+        | Verdict::EtcdUnreachable
+        | Verdict::NoQuorum
+        | Verdict::LeaderUnproven
+        | Verdict::ManifestMissing
+        | Verdict::Healthy => {}
+    }
+    if let Some(missing) = facts.manifest_missing {
+        let sentence = format!("the manifest has been out of its directory for {} s, and not by us", missing.as_secs());
+        let place = if verdict == Verdict::ManifestMissing { 0 } else { sentences.len() };
+        sentences.insert(place, sentence);
     }
     if facts.resumed {
         sentences.insert(0, "this daemon itself did not run for a while; all ages are void".to_owned());
     }
-    if let Some(missing) = facts.manifest_missing {
-        sentences.push(format!("the manifest has been out of its directory for {} s, and not by us", missing.as_secs()));
+    if let Some(pause) = &observation.paused {
+        sentences.insert(0, format!("paused for {} s more: {}", pause.remaining.as_secs(), pause.reason));
     }
     if let Some(cycle) = &observation.cycle {
         sentences.push(format!("a manifest cycle is open ({:?})", cycle.phase).to_lowercase());

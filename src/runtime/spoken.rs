@@ -60,6 +60,10 @@ impl Spoken {
             ("manifest", unknown(&observation.manifest)),
         ];
         for (sense, reason) in senses {
+            if observation.cycle.is_some() && matches!(sense, "heartbeat" | "process") {
+                // The pod is being cycled by ourselves: that its log and process go is what is wanted.
+                continue;
+            }
             match (reason, self.lost.get(sense).copied()) {
                 (Some(reason), None) => {
                     self.lost.insert(sense, now);
