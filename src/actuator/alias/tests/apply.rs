@@ -81,6 +81,15 @@ async fn an_add_that_hangs_after_it_took_effect_is_undone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_apply_that_is_dropped_after_the_add_leaves_a_lease_and_nothing_more() {
+    let fake = Fake::new(&[Says::Here], &[SILENT], &[]);
+    fake.world().add_hangs = true;
+    let steps = fake.steps(OnConflict::TakeOver);
+    assert!(tokio::time::timeout(Duration::from_secs(1), steps.apply()).await.is_err());
+    assert_eq!(fake.world().entries, [OURS]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_add_fails_and_announces_nothing() {
     let fake = Fake::new(&[Says::Here], &[SILENT], &[]);
     fake.world().add_fails = true;
