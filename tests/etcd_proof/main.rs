@@ -1,5 +1,7 @@
 //! The etcd sense and its proofs against real etcd members.
 
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
 mod cluster;
 
 use std::time::Duration;
@@ -59,8 +61,9 @@ async fn a_healthy_single_member_proves_that_it_leads() {
 #[tokio::test]
 async fn sensor_and_provers_ask_at_the_same_time_over_one_connection() {
     let cluster = Cluster::start(1);
+    until_confirmed(&mut EtcdSensor::new(&cluster.policy(0))).await;
+    // Not connected yet: the first to ask connects for all of them.
     let mut sensor = EtcdSensor::new(&cluster.policy(0));
-    until_confirmed(&mut sensor).await;
     let provers: Vec<_> = (0..20).map(|_| sensor.prover()).collect();
     let tasks: Vec<_> = provers.into_iter().map(|prover| tokio::spawn(async move { prover.prove().await })).collect();
     let reading = sensor.read(EtcdDepth::Proof).await;

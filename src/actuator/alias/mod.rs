@@ -96,7 +96,7 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
         limited(STEP_LIMIT, async {
             let proof = if clock::now().since(proof.at) > self.settings.proof_max_age { self.prove_here().await? } else { proof };
             if !proof.leads_here() {
-                return Err(refused(&proof));
+                return Err(refused(proof));
             }
             if self.held_alias().await?.lease().is_none() {
                 return Err(refused("the alias is the loop's, not leased by us"));
@@ -170,7 +170,7 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
     async fn prove_here(&self) -> Result<Proof, Ended> {
         match self.prover.prove().await {
             Ok(proof) if proof.leads_here() => Ok(proof),
-            Ok(proof) => Err(refused(&proof)),
+            Ok(proof) => Err(refused(proof)),
             Err(reason) => Err(refused(format!("leadership of the local member is not proven: {reason}"))),
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use tokio::sync::oneshot;
 
 use super::packet::{self, LEN};
 use super::{ArpError, ArpWire, Mac, ProbeOutcome, sockaddr};
@@ -34,23 +35,13 @@ pub struct PacketWire;
 impl ArpWire for PacketWire {
     async fn probe(&self, interface: &str, fip: Ipv4Addr, wait: Duration) -> Result<ProbeOutcome, ArpError> {
         let port = ArpPort::open(interface)?;
-        aside("probe for the FIP", interface, move || port.probe(fip, wait.min(WAIT_MAX))).await
+        port.aside("probe for the FIP", interface, move |port| port.probe(fip, wait.min(WAIT_MAX))).await
     }
 
     async fn announce(&self, interface: &str, fip: Ipv4Addr) -> Result<(), ArpError> {
         let port = ArpPort::open(interface)?;
-        aside("announce the FIP", interface, move || port.announce(fip)).await
+        port.aside("announce the FIP", interface, move |port| port.announce(fip)).await
     }
-}
-
-/// Run bounded blocking work off this thread.
-async fn aside<T: Send + 'static>(
-    act: &'static str,
-    interface: &str,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, ArpError> {
-    let outcome = tokio::task::spawn_blocking(work).await;
-    outcome.map_err(io::Error::other).flatten().map_err(|source| fail(act, interface, source))
 }
 
 fn fail(act: &'static str, interface: &str, source: io::Error) -> ArpError {
@@ -81,6 +72,23 @@ impl ArpPort {
             .map_err(|source| fail("read the MAC", interface, source))?;
         socket.set_write_timeout(Some(SEND_DEADLINE)).map_err(|source| fail("set a send deadline", interface, source))?;
         Ok(Self { socket, own, everybody })
+    }
+
+    /// Run bounded blocking work on a thread of its own. The answer does not wait for the socket's
+    /// slow close.
+    async fn aside<T: Send + 'static>(
+        self,
+        act: &'static str,
+        interface: &str,
+        work: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, ArpError> {
+        let (answer, done) = oneshot::channel();
+        drop(tokio::task::spawn_blocking(move || {
+            // Nobody listens any more if the operation was dropped.
+            drop(answer.send(work(&self)));
+        }));
+        let outcome = done.await.map_err(io::Error::other).flatten();
+        outcome.map_err(|source| fail(act, interface, source))
     }
 
     fn probe(&self, fip: Ipv4Addr, wait: Duration) -> io::Result<ProbeOutcome> {

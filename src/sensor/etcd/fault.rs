@@ -20,10 +20,8 @@ const CAUSES_MAX: usize = 16;
 pub(super) fn classify(error: &Error, has_answered: bool) -> EtcdFault {
     let causes = causes(error);
     for cause in &causes {
-        if let Some(io) = cause.downcast_ref::<io::Error>() {
-            if let Some(fault) = classify_io(io) {
-                return fault;
-            }
+        if let Some(fault) = cause.downcast_ref::<io::Error>().and_then(classify_io) {
+            return fault;
         }
     }
     if let Error::GRpcStatus(status) = error {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault;
 use crate::decision::observation::EtcdFault;
@@ -52,7 +52,8 @@ pub(super) struct Kept {
 pub(super) struct EtcdLink {
     policy: EtcdPolicy,
     slot: Mutex<Slot>,
-    /// One reader of certificate files at a time: on a hung disk it never comes back.
+    /// One reader of certificate files at a time: on a hung disk it never comes back, and the others
+    /// run into their deadlines instead of piling up threads.
     files: Arc<Semaphore>,
 }
 
@@ -85,7 +86,12 @@ impl EtcdLink {
         if let Some(kept) = self.slot().kept.clone() {
             return Ok(kept);
         }
-        let options = self.options().await.map_err(NoClient::CannotAsk)?;
+        let turn = Arc::clone(&self.files).acquire_owned().await.map_err(|error| NoClient::CannotAsk(error.to_string()))?;
+        // Whoever waited for the turn finds the client that the one before made.
+        if let Some(kept) = self.slot().kept.clone() {
+            return Ok(kept);
+        }
+        let (options, _turn) = self.options(turn).await.map_err(NoClient::CannotAsk)?;
         let client = Client::connect([&self.policy.endpoint], Some(options))
             .await
             .map_err(|error| NoClient::Fault(fault::classify_setup(&error)))?;
@@ -135,16 +141,10 @@ impl EtcdLink {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn options(&self) -> Result<ConnectOptions, String> {
-        let permit = Arc::clone(&self.files)
-            .try_acquire_owned()
-            .map_err(|_| format!("still reading {}: does its disk hang?", self.policy.cert.display()))?;
+    /// Read the files on a thread of their own, which keeps the turn for as long as it takes.
+    async fn options(&self, turn: OwnedSemaphorePermit) -> Result<(ConnectOptions, OwnedSemaphorePermit), String> {
         let policy = self.policy.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let options = read_options(&policy);
-            drop(permit);
-            options
-        });
+        let read = tokio::task::spawn_blocking(move || read_options(&policy).map(|options| (options, turn)));
         read.await.map_err(|error| format!("reading the etcd certificates failed: {error}"))?
     }
 }

@@ -1,6 +1,6 @@
 //! The etcd sense: what the local member says, and whether a quorum confirms it.
 //!
-//! `Status` is one member's opinion; [`EtcdDepth::Proof`] asks a quorum as well (see [`proof`]). The
+//! `Status` is one member's opinion; [`EtcdDepth::Proof`] asks a quorum as well (`proof.rs` has the protocol). The
 //! alias steps ask for proofs of their own through an [`EtcdProver`], over the same kept connection:
 //! requests are multiplexed and no lock is held across an await, so that neither can block the other.
 //!

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fault::sentence;
 use super::link::EtcdLink;
 use super::proof;
-use crate::decision::observation::{EtcdFault, EtcdView, Quorum};
+use crate::decision::observation::{EtcdFault, EtcdStatus, EtcdView, Quorum};
 use crate::decision::plan::EtcdDepth;
 use crate::decision::time::Moment;
 
@@ -24,6 +24,17 @@ pub struct Proof {
 }
 
 impl Proof {
+    /// The proof that a reading holds, if a quorum confirmed it.
+    #[must_use]
+    pub const fn of(status: &EtcdStatus) -> Option<Self> {
+        match status.quorum {
+            Quorum::Confirmed { at } => {
+                Some(Self { member_id: status.member_id, leader: status.leader, raft_term: status.raft_term, at })
+            }
+            Quorum::Denied(_) | Quorum::NotAsked => None,
+        }
+    }
+
     /// Whether the local member is the confirmed leader.
     #[must_use]
     pub const fn leads_here(&self) -> bool {
@@ -77,13 +88,10 @@ impl LeadershipProver for EtcdProver {
     async fn prove(&self) -> Result<Proof, NotProven> {
         match proof::ask(&self.link, EtcdDepth::Proof).await.map_err(NotProven::CannotTell)? {
             EtcdView::Unreachable(fault) => Err(NotProven::Unreachable(fault)),
-            EtcdView::Answered(status) => match status.quorum {
-                Quorum::Confirmed { at } => {
-                    Ok(Proof { member_id: status.member_id, leader: status.leader, raft_term: status.raft_term, at })
-                }
-                Quorum::Denied(reason) => Err(NotProven::Denied(reason)),
-                Quorum::NotAsked => Err(NotProven::Denied("the quorum was not asked".to_owned())),
-            },
+            EtcdView::Answered(status) => Proof::of(&status).ok_or_else(|| match status.quorum {
+                Quorum::Denied(reason) => NotProven::Denied(reason),
+                Quorum::NotAsked | Quorum::Confirmed { .. } => NotProven::Denied("the quorum was not asked".to_owned()),
+            }),
         }
     }
 }

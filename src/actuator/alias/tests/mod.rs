@@ -1,0 +1,71 @@
+//! The steps against a scripted etcd, kernel and wire.
+
+mod apply;
+mod fake;
+
+use std::time::Duration;
+
+use crate::decision::observation::AliasEntry;
+use crate::policy::OnConflict;
+use fake::{Fake, LOOPS, OURS, Says, assert_refused, assert_succeeded, proof};
+
+#[tokio::test(start_paused = true)]
+async fn renew_needs_a_lease_and_makes_a_new_proof_when_the_given_one_is_old() {
+    let fresh = Fake::new(&[Says::Nothing], &[], &[OURS]);
+    assert_succeeded(&fresh.steps(OnConflict::TakeOver).renew(proof(1, Duration::from_millis(500))).await);
+    assert_eq!(fresh.world().log, ["read", "set_lifetime", "read"]);
+
+    let old = Fake::new(&[Says::Nothing], &[], &[OURS]);
+    assert_refused(&old.steps(OnConflict::TakeOver).renew(proof(1, Duration::from_secs(3))).await, &old);
+
+    let again = Fake::new(&[Says::Here], &[], &[OURS]);
+    assert_succeeded(&again.steps(OnConflict::TakeOver).renew(proof(1, Duration::from_secs(3))).await);
+
+    let elsewhere = Fake::new(&[Says::Here], &[], &[OURS]);
+    assert_refused(&elsewhere.steps(OnConflict::TakeOver).renew(proof(2, Duration::ZERO)).await, &elsewhere);
+
+    for entries in [&[LOOPS][..], &[]] {
+        let fake = Fake::new(&[Says::Here], &[], entries);
+        assert_refused(&fake.steps(OnConflict::TakeOver).renew(proof(1, Duration::ZERO)).await, &fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hand_over_makes_the_alias_last_for_ever_on_a_proven_leader_alone() {
+    let fake = Fake::new(&[Says::Here], &[], &[OURS]);
+    assert_succeeded(&fake.steps(OnConflict::TakeOver).hand_over().await);
+    assert_eq!(fake.world().entries, [LOOPS]);
+
+    let again = Fake::new(&[Says::Here], &[], &[LOOPS]);
+    assert_succeeded(&again.steps(OnConflict::TakeOver).hand_over().await);
+    assert!(!again.world().touched());
+
+    for (says, entries) in [(Says::Nothing, &[OURS][..]), (Says::Elsewhere, &[OURS]), (Says::Here, &[])] {
+        let fake = Fake::new(&[says], &[], entries);
+        assert_refused(&fake.steps(OnConflict::TakeOver).hand_over().await, &fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_removes_unless_the_local_member_is_proven_to_lead() {
+    for says in [Says::Nothing, Says::Elsewhere] {
+        let odd = AliasEntry { prefix_len: 24, valid_for: None };
+        let fake = Fake::new(&[says], &[], &[LOOPS, odd]);
+        assert_succeeded(&fake.steps(OnConflict::TakeOver).release().await);
+        assert!(fake.world().entries.is_empty());
+        // Once more: absence is success.
+        assert_succeeded(&fake.steps(OnConflict::TakeOver).release().await);
+    }
+    let leads = Fake::new(&[Says::Here], &[], &[LOOPS]);
+    assert_refused(&leads.steps(OnConflict::TakeOver).release().await, &leads);
+}
+
+#[tokio::test(start_paused = true)]
+async fn announce_speaks_only_where_the_alias_is_and_the_member_leads() {
+    let fake = Fake::new(&[Says::Here], &[], &[LOOPS]);
+    assert_succeeded(&fake.steps(OnConflict::TakeOver).announce().await);
+    for (says, entries) in [(Says::Nothing, &[LOOPS][..]), (Says::Elsewhere, &[LOOPS]), (Says::Here, &[])] {
+        let fake = Fake::new(&[says], &[], entries);
+        assert_refused(&fake.steps(OnConflict::TakeOver).announce().await, &fake);
+    }
+}
