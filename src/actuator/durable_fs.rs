@@ -7,9 +7,8 @@
 //! hangs in `fsync`): call it from a blocking task. Each call is whole or not done; none is cancelled.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,8 +16,6 @@ use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 
-/// Most names that are read from one directory: a manifest directory holds a dozen.
-const NAMES_MAX: usize = 4096;
 /// Most bytes of names and of one value of extended attributes (the kernel's own limits).
 const XATTR_MAX: usize = 64 * 1024;
 
@@ -43,14 +40,22 @@ impl FsError {
     }
 }
 
-/// Told of every call before it is made. For tests: an error is returned in the call's place, and a
-/// write does half of its work first, as a full disk would.
+/// How a test makes a call fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// The error number in the call's place.
+    pub errno: Errno,
+    /// Whether a write does half of its work first, as on a disk that fills up.
+    pub half_done: bool,
+}
+
+/// Told of every call before it is made. For tests: the fault is returned in the call's place.
 pub trait FaultHook: Send + Sync {
     /// May the call `call` on `path` be made?
     ///
     /// # Errors
-    /// The error number that the call fails with.
-    fn before(&self, call: &'static str, path: &Path) -> Result<(), Errno>;
+    /// How it fails.
+    fn before(&self, call: &'static str, path: &Path) -> Result<(), Fault>;
 }
 
 /// The file system as the cycle uses it.
@@ -90,9 +95,10 @@ impl Fs {
         Self { hook: Some(hook) }
     }
 
-    fn call<T>(&self, call: &'static str, path: &Path, act: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
+    /// Makes a call that has no method of its own here (a look at another file), so that it too can be failed.
+    pub(crate) fn call<T>(&self, call: &'static str, path: &Path, act: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
         let allowed = self.hook.as_ref().map_or(Ok(()), |hook| hook.before(call, path));
-        allowed.map_err(std::io::Error::from).and_then(|()| act()).map_err(|source| FsError {
+        allowed.map_err(|fault| fault.errno.into()).and_then(|()| act()).map_err(|source| FsError {
             call,
             path: path.to_owned(),
             source,
@@ -111,25 +117,6 @@ impl Fs {
         self.call("make directory", path, || match fs::mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(errno.into()),
-        })
-    }
-
-    /// The names in a directory, in order; at most [`NAMES_MAX`].
-    pub(crate) fn names(&self, dir: &Dir) -> Result<Vec<OsString>> {
-        self.call("list", &dir.path, || {
-            let mut names = Vec::new();
-            for entry in fs::Dir::read_from(&dir.fd)? {
-                let entry = entry?;
-                let name = OsStr::from_bytes(entry.file_name().to_bytes());
-                if name != "." && name != ".." {
-                    names.push(name.to_owned());
-                }
-                if names.len() > NAMES_MAX {
-                    return Err(Errno::TOOBIG.into());
-                }
-            }
-            names.sort();
-            Ok(names)
         })
     }
 
@@ -221,7 +208,8 @@ impl Fs {
         let injected = self.hook.as_ref().and_then(|hook| hook.before("write", &file.path).err());
         let written = match injected {
             None => put(content),
-            Some(errno) => put(&content[..content.len() / 2]).and_then(|()| Err(errno.into())),
+            Some(Fault { errno, half_done: true }) => put(&content[..content.len() / 2]).and_then(|()| Err(errno.into())),
+            Some(Fault { errno, half_done: false }) => Err(errno.into()),
         };
         written.map_err(|source| FsError { call: "write", path: file.path.clone(), source })
     }
@@ -259,7 +247,7 @@ impl Fs {
 
     /// Renames, never over something that exists.
     pub(crate) fn rename_new(&self, from: (&Dir, &OsStr), to: (&Dir, &OsStr)) -> Result<()> {
-        self.call("move into place", &to.0.path.join(to.1), || {
+        self.call("move a file to", &to.0.path.join(to.1), || {
             Ok(fs::renameat_with(&from.0.fd, from.1, &to.0.fd, to.1, RenameFlags::NOREPLACE)?)
         })
     }

@@ -77,7 +77,7 @@ impl Log {
                 if let Some(open) = &self.open {
                     return Err(format!("cycle {} begins while cycle {} is open", intent.id, open.intent.id));
                 }
-                self.open = Some(OpenCycle { intent, out: None, back: None });
+                self.open = Some(OpenCycle { intent: *intent, out: None, back: None });
             }
             Record::Phase { id, phase, at } => {
                 let open = self.open.as_mut().filter(|open| open.intent.id == id);

@@ -154,7 +154,7 @@ impl Journal {
         let mut text = String::new();
         for cycle in kept {
             let ClosedCycle { intent, outcome, detail, at } = cycle.clone();
-            let (id, begin) = (intent.id, Record::Intent(intent));
+            let (id, begin) = (intent.id, Record::Intent(Box::new(intent)));
             text += &record::encode(&begin).map_err(JournalError::Unwritable)?;
             let end = Record::Closed { id, outcome, detail, at };
             text += &record::encode(&end).map_err(JournalError::Unwritable)?;

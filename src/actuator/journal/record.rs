@@ -126,7 +126,7 @@ impl Outcome {
 #[serde(rename_all = "snake_case", tag = "record")]
 pub enum Record {
     /// A cycle is about to begin.
-    Intent(Intent),
+    Intent(Box<Intent>),
     /// It got this far.
     Phase {
         /// Of which cycle.

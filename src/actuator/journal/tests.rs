@@ -27,7 +27,7 @@ fn intent(id: u64, at: Stamp) -> Intent {
 }
 
 fn run_cycle(journal: &Journal, id: u64, at: Stamp) {
-    journal.append(&Record::Intent(intent(id, at.clone()))).unwrap();
+    journal.append(&Record::Intent(Box::new(intent(id, at.clone())))).unwrap();
     journal.append(&Record::Phase { id, phase: PhaseMark::Out, at: at.clone() }).unwrap();
     journal.append(&Record::Phase { id, phase: PhaseMark::Back, at: at.clone() }).unwrap();
     journal.close(id, Outcome::Verified, "new process 7, beat after 3 s", at).unwrap();
@@ -54,7 +54,7 @@ fn a_journal_that_does_not_exist_is_empty_and_reading_it_creates_nothing() {
 fn what_was_appended_is_read_again() {
     let (_dir, journal) = journal();
     run_cycle(&journal, 1, stamp("a", 10));
-    journal.append(&Record::Intent(intent(2, stamp("a", 20)))).unwrap();
+    journal.append(&Record::Intent(Box::new(intent(2, stamp("a", 20))))).unwrap();
     let log = journal.load().unwrap();
     assert_eq!(log.closed[0].intent, intent(1, stamp("a", 10)));
     assert_eq!(log.closed[0].outcome, Outcome::Verified);
@@ -75,7 +75,7 @@ fn a_journal_truncated_at_any_byte_is_a_prefix_of_what_was_acknowledged_and_take
         assert_eq!(log.closed.len(), usize::from(records == 4), "at byte {len}");
         assert_eq!(log.open.is_some(), (1..4).contains(&records), "at byte {len}");
         if records == 0 {
-            journal.append(&Record::Intent(intent(2, stamp("a", 20)))).unwrap();
+            journal.append(&Record::Intent(Box::new(intent(2, stamp("a", 20))))).unwrap();
             assert_eq!(journal.load().unwrap().open.unwrap().intent.id, 2, "at byte {len}");
         } else if records < 4 {
             journal.close(1, Outcome::Aborted, "cut", stamp("a", 30)).unwrap();
@@ -105,8 +105,8 @@ fn a_changed_byte_before_the_tail_is_an_error_that_names_the_line() {
 #[test]
 fn records_that_cannot_follow_each_other_are_damage() {
     let (_dir, journal) = journal();
-    journal.append(&Record::Intent(intent(1, stamp("a", 1)))).unwrap();
-    journal.append(&Record::Intent(intent(2, stamp("a", 2)))).unwrap();
+    journal.append(&Record::Intent(Box::new(intent(1, stamp("a", 1))))).unwrap();
+    journal.append(&Record::Intent(Box::new(intent(2, stamp("a", 2))))).unwrap();
     assert!(matches!(journal.load(), Err(JournalError::Corrupt { line: 2, .. })));
 }
 
@@ -119,7 +119,7 @@ fn the_journal_and_its_backups_stay_bounded() {
         let mut begin = intent(id, stamp("a", id));
         begin.backup = backups.join(format!("b{id}"));
         std::fs::File::create(&begin.backup).unwrap();
-        journal.append(&Record::Intent(begin)).unwrap();
+        journal.append(&Record::Intent(Box::new(begin))).unwrap();
         journal.close(id, Outcome::Verified, "ok", stamp("a", id)).unwrap();
         let log = journal.load().unwrap();
         assert!(log.closed.len() < COMPACT_AT);
@@ -154,7 +154,7 @@ fn ages_of_an_earlier_boot_are_at_least_this_boot_and_keep_their_distance() {
 #[test]
 fn a_cycle_that_moved_nothing_does_not_count() {
     let (_dir, journal) = journal();
-    journal.append(&Record::Intent(intent(1, stamp("a", 1)))).unwrap();
+    journal.append(&Record::Intent(Box::new(intent(1, stamp("a", 1))))).unwrap();
     journal.close(1, Outcome::NotMoved, "changed meanwhile", stamp("a", 1)).unwrap();
     assert_eq!(ages(&journal.load().unwrap(), 5, "a"), [0_u64; 0]);
 }
