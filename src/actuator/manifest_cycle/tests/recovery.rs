@@ -209,3 +209,26 @@ async fn recovery_with_nothing_open_writes_nothing() {
     assert_eq!(node.executor().recover().await.unwrap(), None);
     assert_eq!(names(node.root.path()), ["manifests"]);
 }
+
+/// As a unit without CAP_CHOWN and CAP_SYS_ADMIN.
+struct Unprivileged;
+
+impl FaultHook for Unprivileged {
+    fn before(&self, call: &'static str, _: &Path) -> Result<(), Fault> {
+        let denied = call.starts_with("set the owner") || call.starts_with("set an attribute");
+        if denied { Err(Fault { errno: Errno::PERM, half_done: false }) } else { Ok(()) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_whose_owner_may_not_be_set_is_restored_all_the_same() {
+    let node = Node::new();
+    let case =
+        Case { place: There::None, staged: There::None, phase: Some(PhaseMark::Out), same_boot: true, backup: There::Ours };
+    let intent = arrange(&node, case);
+    journal(&node, &intent, case.phase);
+    let executor = CycleExecutor::with_fs(Fs::with_hook(Arc::new(Unprivileged)), &node.settings.state_dir);
+    assert_eq!(executor.recover().await.unwrap().unwrap().outcome, Outcome::RecoveredFromBackup);
+    assert_eq!(std::fs::read(node.manifest()).unwrap(), POD);
+    node.is_clean().unwrap();
+}
