@@ -247,7 +247,7 @@ impl Fs {
 
     /// Renames, never over something that exists.
     pub(crate) fn rename_new(&self, from: (&Dir, &OsStr), to: (&Dir, &OsStr)) -> Result<()> {
-        self.call("move into place", &to.0.path.join(to.1), || {
+        self.call("move a file to", &to.0.path.join(to.1), || {
             Ok(fs::renameat_with(&from.0.fd, from.1, &to.0.fd, to.1, RenameFlags::NOREPLACE)?)
         })
     }

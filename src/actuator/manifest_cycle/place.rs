@@ -289,16 +289,20 @@ fn write_new(fs: &Fs, dir: &Dir, name: &OsStr, snapshot: &Snapshot) -> Result<()
 fn fill(fs: &Fs, file: &File, snapshot: &Snapshot) -> Result<(), FsError> {
     fs.write(file, &snapshot.content)?;
     // The owner first: chown clears set-id bits and capabilities. The mode last: an ACL sets some of it.
-    fs.set_owner(file, snapshot.uid, snapshot.gid)?;
+    unless_denied(fs.set_owner(file, snapshot.uid, snapshot.gid))?;
     for (name, value) in &snapshot.xattrs {
-        match fs.set_xattr(file, name, value) {
-            // Better a manifest without its label than no manifest.
-            Err(error) if error.is(Errno::OPNOTSUPP) || error.is(Errno::PERM) => {}
-            other => other?,
-        }
+        unless_denied(fs.set_xattr(file, name, value))?;
     }
     fs.set_mode(file, snapshot.mode)?;
     fs.sync(file)
+}
+
+/// Better a manifest without its owner or label than no manifest: the unit's capabilities may not allow them.
+fn unless_denied(done: Result<(), FsError>) -> Result<(), FsError> {
+    match done {
+        Err(error) if error.is(Errno::PERM) || error.is(Errno::OPNOTSUPP) => Ok(()),
+        other => other,
+    }
 }
 
 /// Extended attributes as the journal holds them.

@@ -3,7 +3,6 @@
 //! Invariant: a refusal leaves the manifest untouched and names the path that is in the way. The only
 //! things made here are the staging and the backup directory. Blocks; may be broken off anywhere.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::CycleSettings;
@@ -144,14 +143,17 @@ fn staging_place(fs: &Fs, home: &Dir, settings: &CycleSettings, staged: &Path) -
         let (staging, manifests) = both();
         Refusal::StagingInside { staging, manifests }
     };
-    if settings.staging_dir.starts_with(home.path()) {
+    // By what the paths stand for, since any of them may be a link; the parent first, because nothing may
+    // be made in the manifest directory.
+    let real = |path: &Path| fs.call("resolve", path, || std::fs::canonicalize(path));
+    let manifests = real(home.path())?;
+    let (parent, _) = split(&settings.staging_dir)?;
+    if settings.staging_dir.starts_with(home.path()) || real(parent)?.starts_with(&manifests) {
         return Err(inside());
     }
     fs.make_dir(&settings.staging_dir)?;
     let staging = fs.open_dir(&settings.staging_dir)?;
-    // By what the paths stand for too: either may be a link.
-    let real = |path: &Path| fs.call("resolve", path, || std::fs::canonicalize(path));
-    if real(&settings.staging_dir)?.starts_with(real(home.path())?) {
+    if real(&settings.staging_dir)?.starts_with(&manifests) {
         return Err(inside());
     }
     let (ours, theirs) = (fs.stat_dir(&staging)?.st_dev, fs.stat_dir(home)?.st_dev);
@@ -160,7 +162,6 @@ fn staging_place(fs: &Fs, home: &Dir, settings: &CycleSettings, staged: &Path) -
         return Err(Refusal::OtherMount { staging, manifests });
     }
     let (_, staged_name) = split(staged)?;
-    debug_assert!(!staged_name.as_bytes().is_empty(), "a path with a file name");
     match fs.look_up(&staging, staged_name)? {
         Some(_) => Err(Refusal::StagingOccupied(staged.to_owned())),
         None => Ok(()),

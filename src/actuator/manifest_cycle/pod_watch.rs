@@ -49,8 +49,8 @@ pub struct ProcCgroupWatch {
 }
 
 impl ProcCgroupWatch {
-    /// The loop's pod, known by its process (pid and start time in ticks) where there is one, and by the
-    /// UIDs in the cgroup of that process and in the names of its log directories. Blocks.
+    /// The loop's pod, known by its process (pid and start time in ticks) and the UID in that process's
+    /// cgroup; without those, by the UIDs in the names of its log directories. Blocks.
     #[must_use]
     pub fn find(policy: &LoopPolicy, process: Option<(u32, u64)>) -> Self {
         Self::find_in(policy, process, Path::new("/proc"), Path::new("/sys/fs/cgroup"))
@@ -63,11 +63,8 @@ impl ProcCgroupWatch {
         {
             uids.extend(text.lines().filter_map(uid_in_cgroup_path));
         }
-        let prefix = format!("{}_{}-", policy.namespace, policy.pod);
-        for entry in std::fs::read_dir(&policy.log_root).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let uid = name.to_str().and_then(|name| Some(name.strip_prefix(&prefix)?.rsplit_once('_')?.1));
-            uids.extend(uid.map(str::to_owned));
+        if uids.is_empty() {
+            uids = uids_in_logs(policy);
         }
         let record = PodRecord {
             namespace: policy.namespace.clone(),
@@ -116,6 +113,16 @@ impl PodWatch for ProcCgroupWatch {
             Err(error) => PodState::Unknown(format!("the look at the pod broke off: {error}")),
         }
     }
+}
+
+/// UIDs in the names of log directories, `<namespace>_<pod>-<node>_<uid>`. A static pod's UID has no dashes, so
+/// that the pods of a workload whose name begins in the same way are left out.
+fn uids_in_logs(policy: &LoopPolicy) -> BTreeSet<String> {
+    let prefix = format!("{}_{}-", policy.namespace, policy.pod);
+    let names = std::fs::read_dir(&policy.log_root).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let uid = |name: &OsStr| Some(name.to_str()?.strip_prefix(&prefix)?.rsplit_once('_')?.1.to_owned());
+    let is_static = |uid: &String| uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit());
+    names.filter_map(|name| uid(&name)).filter(is_static).collect()
 }
 
 /// A pod's UID in a line of `/proc/<pid>/cgroup`, in the form of log directories: the systemd driver

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::place::{Home, IfNowhere, bring_home, ensure_backup, is_out, stage_out};
 use super::plan::{Plan, plan};
-use super::wait::{PodWait, Verify, Wait, verification};
+use super::wait::{PodWait, Verify, Wait, look, verification};
 use super::{CycleError, CycleExecutor, CycleSettings, PodState, PodWatch, chain, stamp};
 use crate::actuator::journal::{Intent, Outcome, PhaseMark, Record};
 use crate::decision::observation::CyclePhase;
@@ -46,7 +46,7 @@ impl CycleExecutor {
         if *stop.borrow_and_update() {
             return StepOutcome::Refused("the daemon stops".to_owned());
         }
-        if let PodState::Unknown(reason) = pod.state().await {
+        if let PodState::Unknown(reason) = look(pod).await {
             return StepOutcome::Refused(format!("cannot tell when the old pod is gone: {reason}"));
         }
         match self.prepare(settings, pod).await {
@@ -80,6 +80,10 @@ impl CycleExecutor {
         let intent = Arc::new(plan.intent);
         let (entry, identity) = (Arc::clone(&intent), plan.manifest.identity);
         if let Err(error) = self.blocking(move |fs, _| stage_out(fs, &entry, identity)).await {
+            // Where the rename was done all the same: back too early would count as a crash of the pod.
+            if self.is_still_out(&intent).await {
+                sleep(settings.settle).await;
+            }
             return self.give_up_early(&intent, &chain(&error)).await;
         }
         let out_since = Instant::now();
@@ -116,7 +120,8 @@ impl CycleExecutor {
             Ok(Home::RemovedByOther(_)) => {
                 self.close(intent, Outcome::NotMoved, format!("{reason}; somebody else removed it")).await
             }
-            Ok(Home::PutBack | Home::FromBackup | Home::Lost) => {
+            Ok(Home::Lost) => self.close(intent, Outcome::Lost, format!("{reason}; the manifest and its backup are lost")).await,
+            Ok(Home::PutBack | Home::FromBackup) => {
                 self.close(intent, Outcome::Aborted, format!("{reason}; the manifest is back")).await
             }
             Ok(Home::Replaced(kept)) => {

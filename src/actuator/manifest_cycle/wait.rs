@@ -15,6 +15,8 @@ use crate::actuator::journal::{Intent, Outcome};
 
 /// Between two looks at the old pod.
 const POD_POLL: Duration = Duration::from_millis(200);
+/// Looks at the pod for one look at the manifest's place: once a second.
+const LOOKS_A_PLACE: u32 = 5;
 /// The longest that one look may take.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 /// The kubelet drops its record of a container up to 0.94 s after the process's end, measured on 1.32 and
@@ -22,6 +24,7 @@ const LOOK_MAX: Duration = Duration::from_secs(5);
 const RECORD_LAG: Duration = Duration::from_secs(1);
 /// Between two questions whether the new pod beats.
 const VERIFY_POLL: Duration = Duration::from_millis(500);
+
 /// Tells whether the new pod works, from what the senses see.
 pub trait Verify: Sync {
     /// What was seen (a process with another pid or start time, and a beat read since), or what is missing
@@ -61,11 +64,8 @@ impl PodWait {
         stop: &mut watch::Receiver<bool>,
     ) -> Wait {
         let mut settled = Settling::default();
-        loop {
-            let state = match timeout(LOOK_MAX, pod.state()).await {
-                Ok(state) => state,
-                Err(_) => PodState::Unknown("the look at the pod takes too long".to_owned()),
-            };
+        for round in 0_u32.. {
+            let state = look(pod).await;
             let now = Instant::now();
             let out_for = now.duration_since(self.out_since);
             if settled.is_over(&state, self.settle, now) && out_for >= self.settle {
@@ -74,7 +74,7 @@ impl PodWait {
             if let Some(left) = settled.left.as_ref().filter(|_| out_for >= self.deadline) {
                 return Wait::Stuck(left.clone());
             }
-            if !cycle.0.is_still_out(cycle.1).await {
+            if round % LOOKS_A_PLACE == 0 && !cycle.0.is_still_out(cycle.1).await {
                 return Wait::Interrupted;
             }
             tokio::select! {
@@ -82,6 +82,15 @@ impl PodWait {
                 () = stopped(stop) => return Wait::Stopped,
             }
         }
+        Wait::Aborted("the wait for the old pod has no end".to_owned())
+    }
+}
+
+/// One look, bounded.
+pub(super) async fn look(pod: &impl PodWatch) -> PodState {
+    match timeout(LOOK_MAX, pod.state()).await {
+        Ok(state) => state,
+        Err(_) => PodState::Unknown("the look at the pod takes too long".to_owned()),
     }
 }
 
@@ -122,18 +131,23 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     }
 }
 
+/// Asks until the new pod is verified, the time is up, or the daemon stops.
 pub(super) async fn verification(verify: &impl Verify, limit: Duration, stop: &mut watch::Receiver<bool>) -> (Outcome, String) {
     let mut missing = "nothing was seen of the new pod".to_owned();
     let end = Instant::now() + limit;
-    loop {
+    // An answer that is ready at once beats any timeout around it, so the clock is asked here too.
+    while Instant::now() < end {
         match tokio::time::timeout_at(end, verify.verified()).await {
             Ok(Ok(seen)) => return (Outcome::Verified, seen),
             Ok(Err(reason)) => missing = reason,
-            Err(_) => return (Outcome::Unverified, format!("the manifest is back, but not verified in time: {missing}")),
+            Err(_) => break,
         }
         tokio::select! {
             () = sleep(VERIFY_POLL) => {}
-            () = stopped(stop) => return (Outcome::Stopped, format!("the daemon stops; the manifest is back, not verified yet: {missing}")),
+            () = stopped(stop) => {
+                return (Outcome::Stopped, format!("the daemon stops; the manifest is back, not verified yet: {missing}"));
+            }
         }
     }
+    (Outcome::Unverified, format!("the manifest is back, but not verified in time: {missing}"))
 }

@@ -80,7 +80,7 @@ fn a_second_file_with_the_same_pod_is_a_shadow_whatever_its_name_but_for_a_dotfi
 fn what_must_not_be_moved_has_a_reason_that_names_it() {
     let mut place = Place::new();
     let manifest = place.path("wcp-fip.yaml");
-    let reasons: [(&str, Box<dyn Fn()>); 5] = [
+    let reasons: [(&str, Make); 5] = [
         ("is a symbolic link", Box::new(|| symlink("/etc/hostname", &manifest).unwrap())),
         ("is not a regular file", Box::new(|| std::fs::create_dir(&manifest).unwrap())),
         ("is larger than", Box::new(|| std::fs::File::create(&manifest).unwrap().set_len(FILE_MAX + 1).unwrap())),
@@ -125,6 +125,8 @@ fn a_change_that_no_time_stamp_betrays_is_found_by_the_full_read() {
     assert_eq!(place.view(19).sha256.as_deref(), Some("old"));
     assert_eq!(place.view(20).sha256, Some(sha256_hex(POD.as_bytes())));
 }
+
+type Make<'a> = Box<dyn Fn() + 'a>;
 
 async fn wakes(watch: &ManifestWatch) -> bool {
     tokio::time::timeout(Duration::from_secs(10), watch.changed()).await.is_ok()

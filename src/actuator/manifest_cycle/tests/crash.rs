@@ -2,11 +2,18 @@ use rustix::io::Errno;
 
 use super::*;
 
+/// A cycle with few looks at the pod, so that few calls are the same again.
+async fn brief_cycle(node: &Node, executor: &CycleExecutor) -> StepOutcome {
+    let settings = CycleSettings { settle: Duration::from_millis(300), ..node.settings.clone() };
+    let (_stop, stopped) = watch::channel(false);
+    executor.run(&settings, &Pod::dying_after(0), &Beats(true), stopped).await
+}
+
 /// The calls of a cycle on a sound disk.
 async fn calls_of_a_cycle() -> usize {
     let node = Node::new();
     let faults = Faults::new(Plan::Never);
-    let outcome = cycle(&node, &node.failing(&faults)).await;
+    let outcome = brief_cycle(&node, &node.failing(&faults)).await;
     assert!(matches!(outcome, StepOutcome::Succeeded(_)), "{outcome:?}");
     node.is_home(true).and_then(|()| node.is_clean()).unwrap();
     faults.calls()
@@ -18,14 +25,14 @@ async fn a_kill_at_any_call_of_a_cycle_is_mended_by_the_next_start() {
     assert!(calls > 60, "the hook sees the calls: {calls}");
     for at in 0..calls {
         let node = Node::new();
-        let outcome = cycle(&node, &node.failing(&Faults::new(Plan::CrashAt(at)))).await;
+        let outcome = brief_cycle(&node, &node.failing(&Faults::new(Plan::CrashAt(at)))).await;
         assert!(!matches!(outcome, StepOutcome::Succeeded(_)), "call {at}: {outcome:?}");
         let executor = node.executor();
         executor.recover().await.unwrap_or_else(|error| panic!("call {at}: {}", chain(&error)));
         node.is_home(true).and_then(|()| node.is_clean()).unwrap_or_else(|fault| panic!("call {at}: {fault}"));
         assert_eq!(executor.view(), None, "call {at}");
         assert_eq!(executor.recover().await.unwrap(), None, "call {at}: nothing is left to finish");
-        let outcome = cycle(&node, &executor).await;
+        let outcome = brief_cycle(&node, &executor).await;
         assert!(matches!(outcome, StepOutcome::Succeeded(_)), "call {at}, the next cycle: {outcome:?}");
     }
 }
@@ -36,7 +43,7 @@ async fn a_kill_at_any_call_of_the_recovery_is_mended_by_the_start_after_it() {
     for at in 0..calls {
         for second in 0..200 {
             let node = Node::new();
-            cycle(&node, &node.failing(&Faults::new(Plan::CrashAt(at)))).await;
+            brief_cycle(&node, &node.failing(&Faults::new(Plan::CrashAt(at)))).await;
             let faults = Faults::new(Plan::CrashAt(second));
             let ended = node.failing(&faults).recover().await.is_ok() && faults.calls() <= second;
             node.executor().recover().await.unwrap_or_else(|error| panic!("calls {at}, {second}: {}", chain(&error)));
@@ -56,7 +63,7 @@ async fn one_failing_call_anywhere_leaves_the_manifest_in_place_without_any_rest
         for at in 0..calls {
             let node = Node::new();
             let executor = node.failing(&Faults::new(Plan::Once(at, errno)));
-            let outcome = cycle(&node, &executor).await;
+            let outcome = brief_cycle(&node, &executor).await;
             // Across mounts it can only be a copy.
             let same_inode = errno != Errno::XDEV;
             node.is_home(same_inode).unwrap_or_else(|fault| panic!("call {at} {errno}: {fault}; {outcome:?}"));
@@ -72,7 +79,7 @@ async fn a_disk_that_fails_from_any_call_on_is_mended_once_it_works_again() {
     for errno in [Errno::NOSPC, Errno::IO, Errno::ROFS, Errno::ACCESS] {
         for at in 0..calls {
             let node = Node::new();
-            let outcome = cycle(&node, &node.failing(&Faults::new(Plan::From(at, errno)))).await;
+            let outcome = brief_cycle(&node, &node.failing(&Faults::new(Plan::From(at, errno)))).await;
             assert!(!matches!(outcome, StepOutcome::Succeeded(_)), "call {at} {errno}: {outcome:?}");
             if matches!(outcome, StepOutcome::Refused(_)) {
                 node.is_home(true).unwrap_or_else(|fault| panic!("call {at} {errno}: refused, and yet {fault}"));

@@ -182,6 +182,49 @@ async fn a_manifest_directory_that_is_replaced_meanwhile_gets_the_manifest_all_t
     node.is_home(true).and_then(|()| node.is_clean()).unwrap();
 }
 
+/// Puts a newer manifest there right before a rename to this directory.
+struct Upgrade {
+    manifest: PathBuf,
+    before_rename_to: PathBuf,
+}
+
+impl FaultHook for Upgrade {
+    fn before(&self, call: &'static str, path: &Path) -> Result<(), Fault> {
+        if call == "move a file to" && path.parent() == Some(&self.before_rename_to) {
+            put(&self.manifest, NEWER);
+        }
+        Ok(())
+    }
+}
+
+fn upgrading(node: &Node, before_rename_to: &Path) -> CycleExecutor {
+    let hook = Upgrade { manifest: node.manifest().to_owned(), before_rename_to: before_rename_to.to_owned() };
+    CycleExecutor::with_fs(Fs::with_hook(Arc::new(hook)), &node.settings.state_dir)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_is_upgraded_between_the_last_look_and_the_rename_back_is_not_overwritten() {
+    let node = Node::new();
+    let outcome = cycle(&node, &upgrading(&node, node.settings.wanted.dir())).await;
+    assert!(matches!(&outcome, StepOutcome::Failed(why) if why.contains("ours is kept as")), "{outcome:?}");
+    assert_eq!(std::fs::read(node.manifest()).unwrap(), NEWER);
+    assert_eq!(last(&node), Outcome::Replaced);
+    node.is_clean().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_is_upgraded_right_before_the_rename_goes_back_as_it_is() {
+    let node = Node::new();
+    let executor = upgrading(&node, &node.settings.staging_dir);
+    let begun = Instant::now();
+    let outcome = cycle(&node, &executor).await;
+    assert!(matches!(&outcome, StepOutcome::Failed(why) if why.contains("changed while it was taken out")), "{outcome:?}");
+    assert!(begun.elapsed() >= Duration::from_secs(3), "back too early counts as a crash");
+    assert_eq!(std::fs::read(node.manifest()).unwrap(), NEWER);
+    assert_eq!(last(&node), Outcome::Aborted);
+    node.is_clean().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_second_cycle_is_refused_while_one_is_open() {
     let node = Node::new();
