@@ -21,6 +21,7 @@ use anyhow::Context as _;
 pub use catalogue::{ArgInfo, FaultInfo, catalogue, list};
 
 use crate::cluster::Lab;
+use crate::command;
 use crate::node::NodeId;
 
 /// `systemctl` and `ip` answer in milliseconds; a stop job may take as long as a unit's stop time.
@@ -51,9 +52,13 @@ impl Target<'_> {
         self.lab.exec_ok(self.node, argv, EXEC_LIMIT).await
     }
 
-    /// Runs a shell script in the node that must succeed; `args` are its `$1`, `$2`, ….
+    /// Runs a shell script in the node that must succeed; `args` are its `$1`, `$2`, …. Of a failure only what the script
+    /// said is shown.
     async fn shell(&self, script: &str, args: &[&str]) -> anyhow::Result<String> {
-        self.run(&[&["sh", "-euc", script, "fip-lab"], args].concat()).await
+        let argv = [&["sh", "-euc", script, "fip-lab"], args].concat();
+        let output = self.lab.exec(self.node, &argv, EXEC_LIMIT).await?;
+        anyhow::ensure!(output.status.success(), "{}", command::tail(&String::from_utf8_lossy(&output.stderr), 4));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
