@@ -148,13 +148,17 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Undoes all that was injected and not healed, newest first; one that fails does not keep the others from being healed.
+/// Undoes all that was injected and not healed: first thaws, since a frozen node answers nothing, then newest first. One that
+/// fails does not keep the others from being healed.
 ///
 /// # Errors
 /// Something cannot be undone; names all that.
 pub async fn heal_all(lab: &Lab) -> anyhow::Result<()> {
     let mut failed = Vec::new();
-    for injected in record::all(lab)?.into_iter().rev() {
+    let mut injected = record::all(lab)?;
+    injected.reverse();
+    injected.sort_by_key(|injected| injected.name != "node-freeze");
+    for injected in injected {
         if let Err(error) = heal(lab, &injected.name, injected.node, &BTreeMap::new()).await {
             failed.push(format!("{error:#}"));
         }
