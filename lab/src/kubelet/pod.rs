@@ -136,7 +136,9 @@ impl Worker {
     }
 
     /// The manifest directory asks for this pod (again).
-    pub fn want(&mut self, now: Stamp, timing: &Timing) {
+    pub fn want(&mut self, pod: &Pod, now: Stamp, timing: &Timing) {
+        // The same UID is the same content, but an adopted pod is not wholly known before its manifest is seen.
+        self.pod = pod.clone();
         self.wanted = true;
         self.log_dir_gone_at = None;
         self.orphan_at = None;
@@ -248,9 +250,9 @@ impl Worker {
             Phase::Running if !self.wanted && self.orphan_at.is_none() && !conditions.sources_not_ready => {
                 self.terminate(now, conditions, timing)
             }
-            Phase::Terminating { .. } => {
-                self.seen_missing |= !self.wanted;
-                Vec::new()
+            Phase::Terminating { .. } if !self.wanted && !self.seen_missing => {
+                self.seen_missing = true;
+                vec![Effect::Say(format!("\"SyncLoop (housekeeping): pod is no longer wanted\" pod=\"{}\"", self.pod.key()))]
             }
             Phase::Ended { at: _ } if !self.wanted => {
                 self.forgotten = true;
@@ -271,7 +273,7 @@ impl Worker {
                 self.restart(at, now, timing);
                 Vec::new()
             }
-            Phase::Ended { .. } | Phase::Held | Phase::Due { .. } | Phase::Running => Vec::new(),
+            Phase::Ended { .. } | Phase::Held | Phase::Due { .. } | Phase::Running | Phase::Terminating { .. } => Vec::new(),
         }
     }
 
