@@ -17,7 +17,7 @@ use super::container::{self, Container, log_dir};
 use super::manifest::Pod;
 use super::mode::{ModeFile, Modes};
 use super::options::Options;
-use super::pod::Effect;
+use super::phase::Effect;
 use super::source::FileSource;
 use super::state_json::{self, ContainerState, Record, State};
 use super::timing::{Stamp, Timing};

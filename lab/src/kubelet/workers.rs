@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::manifest::Pod;
-use super::pod::{Conditions, Effect, Phase, Worker};
+use super::phase::{Conditions, Effect, Phase};
+use super::pod::Worker;
 use super::timing::{Stamp, Timing};
 
 /// A pod's UID.
