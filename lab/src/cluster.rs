@@ -10,6 +10,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
@@ -132,8 +133,11 @@ impl Lab {
     /// Somebody else works on it, or something cannot be removed.
     pub async fn down(name: &str) -> anyhow::Result<()> {
         paths::check_name(name)?;
-        let _lock = lock::acquire(name, &Paths::new(name).lock())?;
-        teardown::remove(name).await
+        let path = Paths::new(name).lock();
+        let _lock = lock::acquire(name, &path)?;
+        teardown::remove(name).await?;
+        lock::forget(name, &path);
+        Ok(())
     }
 
     /// The instance's name.
@@ -219,6 +223,15 @@ impl Lab {
     /// The freezer cannot be written.
     pub fn freeze(&self, id: NodeId, frozen: bool) -> anyhow::Result<()> {
         self.hierarchies.freeze(&node::group(&self.name, id), frozen)
+    }
+
+    /// The process that the node knows as `pid`, as the host knows it; none when it is gone.
+    #[must_use]
+    pub fn host_pid(&self, id: NodeId, pid: i32) -> Option<Pid> {
+        self.hierarchies
+            .processes(&node::group(&self.name, id))
+            .into_iter()
+            .find(|&candidate| node::pid_inside(candidate) == Some(pid))
     }
 
     /// The directory that the node sees as `/run/fip-lab`.

@@ -72,10 +72,7 @@ fn parse(bytes: &[u8]) -> anyhow::Result<Option<Container>> {
         Ok(containers) => containers,
         Err(_) => serde_json::from_slice::<Kubelet>(bytes)?.containers,
     };
-    Ok(containers
-        .into_iter()
-        .filter(|found| found.container == CONTAINER && found.pid > 0 && found.state != "exited")
-        .next_back())
+    Ok(containers.into_iter().rfind(|found| found.container == CONTAINER && found.pid > 0 && found.state != "exited"))
 }
 
 /// Whether the loop has finished a round.

@@ -142,15 +142,17 @@ const ENVIRONMENT: [(&str, &str); 9] = [
 ];
 
 /// Mounts the overlay and becomes the container. `slave`: a network namespace that is removed on the host must not be held
-/// by a copy of its mount in here.
+/// by a copy of its mount in here. What systemd-nspawn itself leaves in `/run/systemd/nspawn` goes with the mount namespace too.
 const BOOT: &str = r#"
 for group in $FIP_LAB_CGROUPS; do echo $$ >"$group/cgroup.procs"; done
 exec unshare --mount --propagation slave -- sh -euc '
   root=$1 host=$2; shift 2
-  mount -t tmpfs -o mode=0755,size=1g fip-lab "$host/state"
+  mount -t tmpfs -o mode=0755,size=384m fip-lab "$host/state"
   mkdir "$host/state/upper" "$host/state/work"
   mount -t overlay -o "lowerdir=$root,upperdir=$host/state/upper,workdir=$host/state/work" fip-lab "$host/root"
   cp -a "$host/seed/." "$host/root/"
+  mkdir -p /run/systemd/nspawn
+  mount -t tmpfs fip-lab /run/systemd/nspawn
   exec systemd-nspawn --directory="$host/root" "$@"
 ' boot "$@"
 "#;
@@ -235,9 +237,20 @@ pub fn leader(lab: &str, id: NodeId, hierarchies: &Hierarchies) -> Option<Pid> {
 
 /// `NSpid:\t4711\t1`: one pid namespace below the reader's, and PID 1 in it. A pod's PID 1 has three numbers.
 fn is_first_in_one_namespace(status: &str) -> bool {
+    matches!(pid_numbers(status).as_slice(), [_, 1])
+}
+
+/// A process's numbers, from the reader's pid namespace inwards.
+fn pid_numbers(status: &str) -> Vec<i32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or("");
-    let numbers: Vec<&str> = line.split_ascii_whitespace().collect();
-    matches!(numbers.as_slice(), [_, "1"])
+    line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+/// The number that a process of a node has inside the node.
+pub(crate) fn pid_inside(pid: Pid) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let zombie = status.lines().any(|line| line.starts_with("State:\tZ"));
+    pid_numbers(&status).get(1).copied().filter(|_| !zombie)
 }
 
 #[cfg(test)]

@@ -41,14 +41,15 @@ pub fn write(root: &Path, node: NodeId, nodes: &[NodeId], authority: &Authority,
     authority.write_node(&root.join("etc/kubernetes/pki/etcd"), &node.node_name(), node.ip())?;
     put(MANIFEST_PATH, &manifest(options), MANIFEST_MODE)?;
     put("/etc/fip-watchdog/policy.yaml", &policy(options), PUBLIC)?;
-    put("/etc/systemd/system/etcd.service", &units::etcd(node, nodes), PUBLIC)?;
-    put("/etc/systemd/system/kubelet.service", &units::kubelet(node), PUBLIC)?;
-    put("/etc/systemd/system/fip-lab-agent.service", &units::agent(node), PUBLIC)?;
-    put("/etc/systemd/system/fip-watchdog.service", units::WATCHDOG, PUBLIC)?;
+    // Where packages put units: one in /etc could not be masked.
+    put("/usr/lib/systemd/system/etcd.service", &units::etcd(node, nodes), PUBLIC)?;
+    put("/usr/lib/systemd/system/kubelet.service", &units::kubelet(node), PUBLIC)?;
+    put("/usr/lib/systemd/system/fip-lab-agent.service", &units::agent(node), PUBLIC)?;
+    put("/usr/lib/systemd/system/fip-watchdog.service", units::WATCHDOG, PUBLIC)?;
     let wants = root.join("etc/systemd/system/multi-user.target.wants");
     fs::create_dir_all(&wants).with_context(|| format!("cannot create {}", wants.display()))?;
     for unit in ["etcd.service", "kubelet.service", "fip-lab-agent.service"] {
-        symlink(format!("/etc/systemd/system/{unit}"), wants.join(unit)).with_context(|| format!("cannot enable {unit}"))?;
+        symlink(format!("/usr/lib/systemd/system/{unit}"), wants.join(unit)).with_context(|| format!("cannot enable {unit}"))?;
     }
     Ok(())
 }
@@ -62,14 +63,13 @@ pub fn manifest(options: &UpOptions) -> String {
         .replace("@INTERVAL@", &options.loop_interval_s.to_string());
     let mut text = String::new();
     for line in filled.lines() {
-        match (line.contains("@GRACE@"), options.grace_s) {
-            (true, Some(grace)) => text.push_str(&format!("  terminationGracePeriodSeconds: {grace}\n")),
-            (true, None) => {}
-            (false, _) => {
-                text.push_str(line);
-                text.push('\n');
-            }
+        match options.grace_s {
+            _ if !line.contains("@GRACE@") => text.push_str(line),
+            Some(grace) => text.push_str(&line.replace("@GRACE@", &grace.to_string())),
+            // No line is the kubelet's own default.
+            None => continue,
         }
+        text.push('\n');
     }
     text
 }
@@ -111,7 +111,9 @@ mod tests {
     fn manifest_has_no_placeholder_left() {
         for grace_s in [None, Some(5)] {
             let text = manifest(&UpOptions { grace_s, ..UpOptions::default() });
-            assert!(!text.contains('@') || !text.lines().any(|line| line.trim().starts_with('@')), "{text}");
+            for placeholder in ["@FIP@", "@INTERFACE@", "@INTERVAL@", "@GRACE@"] {
+                assert!(!text.contains(placeholder), "{placeholder} is left in {text}");
+            }
             assert_eq!(text.contains("terminationGracePeriodSeconds: 5"), grace_s.is_some());
         }
     }

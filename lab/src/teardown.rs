@@ -15,8 +15,9 @@ use crate::network;
 use crate::node::{self, NodeId};
 use crate::paths::Paths;
 
-/// A node that is well powers off in about a second; one with a frozen part never does, and is killed then.
-const POWER_OFF_LIMIT: Duration = Duration::from_secs(3);
+/// A node that is well powers off in about a second; one with a frozen part never does, and is killed then. Nothing in a
+/// node is kept, so there is nothing to wait longer for.
+const POWER_OFF_LIMIT: Duration = Duration::from_millis(1500);
 /// systemd(1): SIGRTMIN+4 starts poweroff.target. SIGRTMIN is 34 with glibc and with musl; shells differ in the names they know.
 const POWER_OFF: &str = "kill -38 \"$1\"";
 /// Killing is a matter of milliseconds unless a process waits for a device.

@@ -1,36 +1,164 @@
-//! Faults by name, each with its heal.
+//! Faults by name, each with its heal. All bounded in time, all by process id, address or path, never by a broad pattern.
+//!
+//! What is injected is written down in the instance's runtime directory, so that `heal_all` undoes exactly that, newest
+//! first, whoever injected it. Every heal is idempotent: healing what is well is success.
+
+mod catalogue;
+mod etcd;
+mod kubelet;
+mod machine;
+mod manifest;
+mod network;
+mod process;
+mod record;
+mod watchdog;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+pub use catalogue::{ArgInfo, FaultInfo, catalogue, list};
 
 use crate::cluster::Lab;
+use crate::command;
 use crate::node::NodeId;
 
-/// Breaks something.
-///
-/// # Errors
-/// There is no such fault, or it cannot be done.
-pub async fn inject(_lab: &Lab, name: &str, _node: NodeId, _args: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    anyhow::bail!("there is no fault {name:?}")
+/// `systemctl` and `ip` answer in milliseconds; a stop job may take as long as a unit's stop time.
+const EXEC_LIMIT: Duration = Duration::from_secs(15);
+
+/// What a fault is to be done to.
+struct Target<'a> {
+    lab: &'a Lab,
+    node: NodeId,
+    args: &'a BTreeMap<String, String>,
 }
 
-/// Undoes it.
+impl Target<'_> {
+    /// The argument `key`, or its default.
+    fn arg<'s>(&'s self, key: &str, default: &'s str) -> &'s str {
+        self.args.get(key).map_or(default, String::as_str)
+    }
+
+    /// The argument `key`, one of `values`; the first is the default.
+    fn choice(&self, key: &str, values: &[&'static str]) -> anyhow::Result<&'static str> {
+        let Some(given) = self.args.get(key) else { return values.first().copied().context("no values") };
+        let found = values.iter().copied().find(|value| value == given);
+        found.with_context(|| format!("{key}={given}: must be one of {}", values.join(", ")))
+    }
+
+    /// Runs a program in the node that must succeed.
+    async fn run(&self, argv: &[&str]) -> anyhow::Result<String> {
+        self.lab.exec_ok(self.node, argv, EXEC_LIMIT).await
+    }
+
+    /// Runs a shell script in the node that must succeed; `args` are its `$1`, `$2`, …. Of a failure only what the script
+    /// said is shown.
+    async fn shell(&self, script: &str, args: &[&str]) -> anyhow::Result<String> {
+        let argv = [&["sh", "-euc", script, "fip-lab"], args].concat();
+        let output = self.lab.exec(self.node, &argv, EXEC_LIMIT).await?;
+        anyhow::ensure!(output.status.success(), "{}", command::tail(&String::from_utf8_lossy(&output.stderr), 4));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// Breaks something on `node`.
+///
+/// # Errors
+/// There is no such fault, an argument is wrong, or it cannot be done.
+pub async fn inject(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    catalogue::check(name, args)?;
+    lab.find(node)?;
+    let target = Target { lab, node, args };
+    // Written down first: a fault that was half done must be healed too.
+    record::add(lab, name, node, args)?;
+    apply(&target, name).await.with_context(|| format!("fault {name} on {node}"))
+}
+
+async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
+    match name {
+        "loop-stop" => process::stop_loop(target),
+        "loop-kill" => process::kill_loop(target),
+        "log-reader-dead" => process::kill_log_reader(target),
+        "child-hang" => process::hang_child(target).await,
+        "etcd-stop" => etcd::stop(target).await,
+        "etcd-kill" => etcd::kill(target).await,
+        "move-leader" => etcd::move_leader(target).await,
+        "link-down" => network::link_down(target).await,
+        "partition" => network::partition(target).await,
+        "fip-del" => network::delete_fip(target).await,
+        "fip-add" => network::add_fip(target).await,
+        "node-freeze" => machine::freeze(target).await,
+        "disk-full" => machine::fill_disk(target).await,
+        "clock-jump" => machine::jump_clock(target).await,
+        "manifest-remove" => manifest::remove(target).await,
+        "manifest-restore" => manifest::restore(target).await,
+        "manifest-touch" => manifest::touch(target).await,
+        "manifest-edit" => manifest::edit(target).await,
+        "manifest-shadow" => manifest::shadow(target).await,
+        "kubelet-mode" => kubelet::set_modes(target),
+        "kubelet-stop" => kubelet::stop(target).await,
+        "watchdog-kill" => watchdog::kill(target).await,
+        "watchdog-stop" => watchdog::stop(target).await,
+        "watchdog-start" => watchdog::start(target).await,
+        "watchdog-mask" => watchdog::mask(target).await,
+        "watchdog-unmask" => watchdog::unmask(target).await,
+        other => anyhow::bail!("there is no fault {other:?}"),
+    }
+}
+
+/// Undoes it; arguments that are not given are those that it was injected with.
 ///
 /// # Errors
 /// There is no such fault, or it cannot be undone.
-pub async fn heal(_lab: &Lab, name: &str, _node: NodeId, _args: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    anyhow::bail!("there is no fault {name:?}")
+pub async fn heal(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    catalogue::check_name(name)?;
+    lab.find(node)?;
+    let mut all = record::args(lab, name, node)?;
+    all.extend(args.clone());
+    let target = Target { lab, node, args: &all };
+    undo(&target, name).await.with_context(|| format!("healing {name} on {node}"))?;
+    record::remove(lab, name, node)
 }
 
-/// Undoes all.
+async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
+    match name {
+        "loop-stop" => process::continue_loop(target),
+        "log-reader-dead" => process::replace_container_without_reader(target),
+        "child-hang" => process::release_child(target).await,
+        "etcd-stop" => etcd::resume(target).await,
+        "etcd-kill" => etcd::start(target).await,
+        "link-down" => network::link_up(target).await,
+        "partition" => network::join(target).await,
+        "fip-add" => network::delete_fip(target).await,
+        "node-freeze" => machine::thaw(target),
+        "disk-full" => machine::free_disk(target).await,
+        "clock-jump" => machine::restore_clock(target).await,
+        "manifest-remove" => manifest::restore(target).await,
+        "manifest-edit" => manifest::unedit(target).await,
+        "manifest-shadow" => manifest::unshadow(target).await,
+        "kubelet-mode" => kubelet::clear_modes(target),
+        "kubelet-stop" => kubelet::start(target).await,
+        "watchdog-kill" | "watchdog-mask" => watchdog::revive(target).await,
+        "watchdog-stop" => watchdog::start(target).await,
+        "watchdog-start" => watchdog::stop(target).await,
+        // Over by itself, or itself a cure.
+        "loop-kill" | "move-leader" | "fip-del" | "manifest-restore" | "manifest-touch" | "watchdog-unmask" => Ok(()),
+        other => anyhow::bail!("there is no fault {other:?}"),
+    }
+}
+
+/// Undoes all that was injected and not healed, newest first; one that fails does not keep the others from being healed.
 ///
 /// # Errors
-/// Something cannot be undone.
-pub async fn heal_all(_lab: &Lab) -> anyhow::Result<()> {
+/// Something cannot be undone; names all that.
+pub async fn heal_all(lab: &Lab) -> anyhow::Result<()> {
+    let mut failed = Vec::new();
+    for injected in record::all(lab)?.into_iter().rev() {
+        if let Err(error) = heal(lab, &injected.name, injected.node, &BTreeMap::new()).await {
+            failed.push(format!("{error:#}"));
+        }
+    }
+    anyhow::ensure!(failed.is_empty(), "{}", failed.join("; "));
     Ok(())
-}
-
-/// The list that a person reads.
-#[must_use]
-pub fn list() -> String {
-    String::new()
 }

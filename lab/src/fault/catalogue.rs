@@ -1,0 +1,209 @@
+//! The list of faults: names, arguments, what each does, what its heal does.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+
+/// A fault.
+#[derive(Debug)]
+pub struct FaultInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Its arguments.
+    pub args: &'static [ArgInfo],
+    /// What it does.
+    pub what: &'static str,
+    /// What its heal does.
+    pub heal: &'static str,
+}
+
+/// An argument of a fault, given as `key=value`.
+#[derive(Debug)]
+pub struct ArgInfo {
+    /// Its key.
+    pub key: &'static str,
+    /// What it may be; the first one is the default, unless it must be given.
+    pub values: &'static str,
+    /// It must be given.
+    pub required: bool,
+}
+
+const fn optional(key: &'static str, values: &'static str) -> ArgInfo {
+    ArgInfo { key, values, required: false }
+}
+
+const fn required(key: &'static str, values: &'static str) -> ArgInfo {
+    ArgInfo { key, values, required: true }
+}
+
+const fn fault(name: &'static str, args: &'static [ArgInfo], what: &'static str, heal: &'static str) -> FaultInfo {
+    FaultInfo { name, args, what, heal }
+}
+
+/// All faults, in the order in which they are listed.
+#[must_use]
+pub fn catalogue() -> &'static [FaultInfo] {
+    &CATALOGUE
+}
+
+static CATALOGUE: [FaultInfo; 26] = [
+    fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
+    fault("loop-kill", &[], "SIGKILL to the loop's shell", "none: the kubelet starts it again"),
+    fault(
+        "log-reader-dead",
+        &[optional("fill", "now|slow")],
+        "kills the process that drains the loop's pipe; `now` fills the pipe at once, `slow` leaves that to the loop (minutes)",
+        "kills the loop, unless its reader lives, so that the kubelet makes a new container with a new reader",
+    ),
+    fault(
+        "child-hang",
+        &[optional("how", "stop|drop"), optional("child", "curl|jq|ip|grep|sleep")],
+        "`stop`: SIGSTOP to the loop's next child of that name, so that the shell waits for ever; `drop`: new connections to \
+         127.0.0.1:2379 get no answer, so that curl takes its whole -m (the watchdog's open connection goes on)",
+        "SIGCONT, and connections are answered again",
+    ),
+    fault("etcd-stop", &[], "SIGSTOP to etcd: connections are accepted and nothing answers", "SIGCONT"),
+    fault(
+        "etcd-kill",
+        &[optional("restart", "yes|no")],
+        "SIGKILL to etcd; `no` keeps systemd from starting it again",
+        "starts it if it does not run",
+    ),
+    fault("move-leader", &[], "makes the node's etcd the leader; nothing if it is", "none"),
+    fault(
+        "link-down",
+        &[optional("side", "bridge|node")],
+        "`bridge`: the switch's port goes down and the node loses its carrier; `node`: eth0 is set down in the node",
+        "both ends up",
+    ),
+    fault(
+        "partition",
+        &[
+            optional("peers", "nodes|all|client|cp2,cp3,…"),
+            optional("ports", "all|2379,2380,…"),
+            optional("direction", "both|in|out"),
+            optional("action", "drop|reject"),
+        ],
+        "filters between the node and those peers (`nodes`: the other nodes; `all`: also the client): `in` connections to the node's \
+         ports, `out` connections to the peers' ports; with all ports, packets in or out. IP only, as a firewall does: ARP passes",
+        "the filter goes",
+    ),
+    fault("fip-del", &[], "deletes the floating IP from eth0", "none: who is to put it back is what is being tested"),
+    fault("fip-add", &[], "adds the floating IP to eth0, for ever, without announcing it", "deletes it"),
+    fault(
+        "node-freeze",
+        &[optional("seconds", "(until healed)")],
+        "stops every process of the node at one instant, as a hypervisor stuns a machine; with `seconds` it returns after thawing",
+        "thaws",
+    ),
+    fault(
+        "disk-full",
+        &[optional("path", "/etc/kubernetes"), optional("how", "fill|mount")],
+        "`fill`: fills the file system that path is on (the node's root is one); `mount`: mounts a tiny full one over path, hiding \
+         what is there",
+        "frees it",
+    ),
+    fault(
+        "clock-jump",
+        &[required("by", "±seconds"), optional("clock", "realtime|boottime|monotonic")],
+        "`boottime` and `monotonic`: restarts the watchdog with that clock shifted (time namespace, kernel 6.1 or later). `realtime` \
+         is refused: the wall clock cannot be namespaced, and a jump would be the host's",
+        "restarts it with the host's clocks",
+    ),
+    fault("manifest-remove", &[], "moves the loop's manifest out of the kubelet's directory", "moves it back"),
+    fault("manifest-restore", &[], "moves it back, unless there is one", "none"),
+    fault("manifest-touch", &[], "changes nothing but its time stamps", "none"),
+    fault("manifest-edit", &[], "replaces it by one with another annotation, as an upgrade does", "the original goes back"),
+    fault(
+        "manifest-shadow",
+        &[optional("name", "wcp-fip.yaml.bak")],
+        "copies it to another name in the same directory: a second file that declares the same pod",
+        "removes the copy",
+    ),
+    fault(
+        "kubelet-mode",
+        &[required("mode", "sources-not-ready,watch-dead,unkillable,log-reader-dead")],
+        "sets the kubelet's faults, separated by commas, in place of those before",
+        "none of them",
+    ),
+    fault("kubelet-stop", &[], "stops the kubelet; its pods go on", "starts it"),
+    fault(
+        "watchdog-kill",
+        &[optional("mask", "no|yes")],
+        "SIGKILL to the watchdog; `yes` keeps systemd from starting it again",
+        "unmasks and starts it",
+    ),
+    fault("watchdog-stop", &[], "systemctl stop: an orderly end", "starts it"),
+    fault("watchdog-start", &[], "systemctl start", "stops it"),
+    fault("watchdog-mask", &[], "no start from now on; one that runs goes on", "unmasks and starts it"),
+    fault("watchdog-unmask", &[], "may be started again", "none"),
+];
+
+/// The fault `name`, or an error that lists all names.
+pub(super) fn check_name(name: &str) -> anyhow::Result<&'static FaultInfo> {
+    let names = || CATALOGUE.iter().map(|fault| fault.name).collect::<Vec<_>>().join(", ");
+    CATALOGUE
+        .iter()
+        .find(|fault| fault.name == name)
+        .with_context(|| format!("there is no fault {name:?}: there are {}", names()))
+}
+
+/// Refuses arguments that the fault does not have, and the lack of one that it needs.
+pub(super) fn check(name: &str, args: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    let fault = check_name(name)?;
+    for key in args.keys() {
+        let keys = || fault.args.iter().map(|arg| arg.key).collect::<Vec<_>>().join(", ");
+        anyhow::ensure!(fault.args.iter().any(|arg| arg.key == key), "fault {name} has no argument {key:?}; it has: {}", keys());
+    }
+    for arg in fault.args {
+        anyhow::ensure!(!arg.required || args.contains_key(arg.key), "fault {name} needs {}={}", arg.key, arg.values);
+    }
+    Ok(())
+}
+
+/// The list that a person reads.
+#[must_use]
+pub fn list() -> String {
+    let mut text = String::new();
+    for fault in catalogue() {
+        let args: Vec<String> = fault
+            .args
+            .iter()
+            .map(
+                |arg| {
+                    if arg.required { format!(" {}={}", arg.key, arg.values) } else { format!(" [{}={}]", arg.key, arg.values) }
+                },
+            )
+            .collect();
+        // Writing to a string cannot fail.
+        writeln!(text, "{} NODE{}\n    {}\n    heal: {}", fault.name, args.concat(), fault.what, fault.heal).ok();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn unknown_names_and_arguments_are_refused_and_what_there_is_is_named() {
+        assert!(check("loop-stopp", &args(&[])).unwrap_err().to_string().contains("loop-stop"));
+        assert!(check("partition", &args(&[("peer", "cp2")])).unwrap_err().to_string().contains("peers"));
+        assert!(check("kubelet-mode", &args(&[])).unwrap_err().to_string().contains("mode=sources-not-ready"));
+        check("partition", &args(&[("peers", "cp2"), ("action", "reject")])).unwrap();
+    }
+
+    #[test]
+    fn every_fault_is_listed_once_with_its_heal() {
+        let list = list();
+        for fault in catalogue() {
+            assert_eq!(list.matches(&format!("{} NODE", fault.name)).count(), 1, "{}", fault.name);
+            assert!(!fault.what.is_empty() && !fault.heal.is_empty());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Faults of etcd.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Target;
+use crate::node::NodeId;
+use crate::ready::{MemberStatus, member_status};
+
+const UNIT: &str = "etcd.service";
+/// A leader hands over within an election timeout or refuses.
+const MOVE_LIMIT: Duration = Duration::from_secs(8);
+/// A restart setting of the unit, gone with the next boot like everything in the node.
+const NO_RESTART: &str = "/run/systemd/system/etcd.service.d/fip-lab.conf";
+
+/// The main process of a unit of the node, as the host sees it; none when it does not run.
+pub(super) async fn main_process(target: &Target<'_>, unit: &str) -> anyhow::Result<Option<Pid>> {
+    let text = target.run(&["systemctl", "show", "--property=MainPID", "--value", unit]).await?;
+    let inside: i32 = text.trim().parse().with_context(|| format!("systemd says that the main process of {unit} is {text:?}"))?;
+    Ok(Some(inside).filter(|&pid| pid > 0).and_then(|pid| target.lab.host_pid(target.node, pid)))
+}
+
+async fn etcd(target: &Target<'_>) -> anyhow::Result<Pid> {
+    main_process(target, UNIT).await?.context("etcd does not run")
+}
+
+pub(super) async fn stop(target: &Target<'_>) -> anyhow::Result<()> {
+    kill_process(etcd(target).await?, Signal::STOP).context("cannot stop etcd")
+}
+
+pub(super) async fn resume(target: &Target<'_>) -> anyhow::Result<()> {
+    match main_process(target, UNIT).await? {
+        Some(pid) => kill_process(pid, Signal::CONT).context("cannot continue etcd"),
+        None => Ok(()),
+    }
+}
+
+pub(super) async fn kill(target: &Target<'_>) -> anyhow::Result<()> {
+    if target.choice("restart", &["yes", "no"])? == "no" {
+        let script = "mkdir -p \"${1%/*}\"; printf '[Service]\\nRestart=no\\n' >\"$1\"; systemctl daemon-reload";
+        target.shell(script, &[NO_RESTART]).await?;
+    }
+    kill_process(etcd(target).await?, Signal::KILL).context("cannot kill etcd")
+}
+
+pub(super) async fn start(target: &Target<'_>) -> anyhow::Result<()> {
+    // Not waited for: it is ready only when there is a quorum.
+    let script =
+        "rm -f \"$1\"; systemctl daemon-reload; systemctl reset-failed etcd.service; systemctl start --no-block etcd.service";
+    target.shell(script, &[NO_RESTART]).await?;
+    Ok(())
+}
+
+pub(super) async fn move_leader(target: &Target<'_>) -> anyhow::Result<()> {
+    let wanted = member_status(target.lab, target.node).await.context("its etcd does not answer")?;
+    let leader = wanted.leader.clone().context("its etcd knows no leader")?;
+    if leader == wanted.member_id {
+        return Ok(());
+    }
+    let holder = find_member(target, &leader).await?;
+    let id: u64 = wanted.member_id.parse().with_context(|| format!("etcd's member id is {:?}", wanted.member_id))?;
+    let argv = ["etcdctl", "move-leader", &format!("{id:x}")];
+    target.lab.exec_ok(holder, &argv, MOVE_LIMIT).await?;
+    Ok(())
+}
+
+/// The node whose etcd has that member id.
+async fn find_member(target: &Target<'_>, member_id: &str) -> anyhow::Result<NodeId> {
+    for node in target.lab.nodes().iter().filter(|node| node.id != target.node) {
+        let status: Option<MemberStatus> = member_status(target.lab, node.id).await;
+        if status.is_some_and(|status| status.member_id == member_id) {
+            return Ok(node.id);
+        }
+    }
+    anyhow::bail!("no node that answers has the leading member {member_id}")
+}

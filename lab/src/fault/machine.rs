@@ -1,0 +1,124 @@
+//! Faults of the machine as a whole: paused, out of disk, with another idea of the time.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::Target;
+
+/// Longest pause in one call; a longer one is a freeze and a heal.
+const PAUSE_SECONDS_MAX: f64 = 600.0;
+/// Filling a file system in memory takes that memory from the host.
+const FILL_MIB_MAX: u64 = 512;
+/// A file that the kubelet does not look at.
+const FILLER: &str = ".fip-lab-filler";
+/// The source by which a mount of ours is known.
+const TINY: &str = "fip-lab-tiny";
+const CLOCK_DROP_IN: &str = "/run/systemd/system/fip-watchdog.service.d/fip-lab-clock.conf";
+/// A year: more is a typing error.
+const JUMP_SECONDS_MAX: i64 = 366 * 86_400;
+
+pub(super) async fn freeze(target: &Target<'_>) -> anyhow::Result<()> {
+    let seconds = target.args.get("seconds").map(|text| parse_pause(text)).transpose()?;
+    target.lab.freeze(target.node, true)?;
+    if let Some(pause) = seconds {
+        tokio::time::sleep(pause).await;
+        target.lab.freeze(target.node, false)?;
+    }
+    Ok(())
+}
+
+fn parse_pause(text: &str) -> anyhow::Result<Duration> {
+    let seconds: f64 = text.parse().with_context(|| format!("seconds={text}: is not a number"))?;
+    anyhow::ensure!((0.0..=PAUSE_SECONDS_MAX).contains(&seconds), "seconds={text}: must be between 0 and {PAUSE_SECONDS_MAX}");
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+pub(super) fn thaw(target: &Target<'_>) -> anyhow::Result<()> {
+    target.lab.freeze(target.node, false)
+}
+
+pub(super) async fn fill_disk(target: &Target<'_>) -> anyhow::Result<()> {
+    let path = disk_path(target)?;
+    if target.choice("how", &["fill", "mount"])? == "mount" {
+        let script = "mkdir -p \"$1\"; mount -t tmpfs -o size=16k,mode=0755 \"$2\" \"$1\"; head -c 1M /dev/zero >\"$1/$3\" 2>/dev/null || :";
+        target.shell(script, &[path, TINY, FILLER]).await?;
+        return Ok(());
+    }
+    let free: u64 =
+        target.shell("df --output=avail -B1M \"$1\" | tail -n 1", &[path]).await?.trim().parse().context("df gave no number")?;
+    anyhow::ensure!(
+        free <= FILL_MIB_MAX,
+        "the file system of {path} has {free} MiB free, more than {FILL_MIB_MAX}: use how=mount"
+    );
+    // `head` ends with "no space left", which is the purpose. Left-over bytes go one by one.
+    let script = "top=$(findmnt -n -o TARGET -T \"$1\"); exec 2>/dev/null; head -c 1G /dev/zero >>\"$top/$2\" || :; \
+                  for i in 1 2 3 4 5 6 7 8; do head -c 512 /dev/zero >>\"$top/$2\" || :; done";
+    target.shell(script, &[path, FILLER]).await?;
+    Ok(())
+}
+
+pub(super) async fn free_disk(target: &Target<'_>) -> anyhow::Result<()> {
+    let path = disk_path(target)?;
+    let script = "if [ \"$(findmnt -n -o SOURCE --mountpoint \"$1\" | tail -n 1)\" = \"$2\" ]; then umount \"$1\"; \
+                  else rm -f \"$(findmnt -n -o TARGET -T \"$1\")/$3\"; fi";
+    target.shell(script, &[path, TINY, FILLER]).await?;
+    Ok(())
+}
+
+fn disk_path<'a>(target: &'a Target<'_>) -> anyhow::Result<&'a str> {
+    let path = target.arg("path", "/etc/kubernetes");
+    anyhow::ensure!(path.starts_with('/'), "path={path}: must be absolute");
+    Ok(path)
+}
+
+pub(super) async fn jump_clock(target: &Target<'_>) -> anyhow::Result<()> {
+    let seconds = parse_jump(target.arg("by", ""))?;
+    let clock = target.choice("clock", &["realtime", "boottime", "monotonic"])?;
+    anyhow::ensure!(
+        clock != "realtime",
+        "the wall clock cannot be namespaced: a jump would be the host's and every container's; clock=boottime or clock=monotonic \
+         restarts the watchdog with that clock shifted"
+    );
+    // `+`: outside of the unit's sandbox, which forbids new namespaces. The new clocks hold from the exec on (kernel 6.1).
+    let text =
+        format!("[Service]\nExecStart=\nExecStart=+/usr/bin/unshare --time --{clock} {seconds} -- /usr/bin/fip-watchdog run\n");
+    let script =
+        "mkdir -p \"${1%/*}\"; printf %s \"$2\" >\"$1\"; systemctl daemon-reload; systemctl restart fip-watchdog.service";
+    target.shell(script, &[CLOCK_DROP_IN, &text]).await?;
+    Ok(())
+}
+
+fn parse_jump(text: &str) -> anyhow::Result<i64> {
+    let seconds: i64 =
+        text.trim_end_matches('s').parse().with_context(|| format!("by={text}: is not a whole number of seconds"))?;
+    anyhow::ensure!(seconds.abs() <= JUMP_SECONDS_MAX, "by={text}: more than a year");
+    Ok(seconds)
+}
+
+pub(super) async fn restore_clock(target: &Target<'_>) -> anyhow::Result<()> {
+    let script = "[ -e \"$1\" ] || exit 0; rm -f \"$1\"; systemctl daemon-reload; systemctl try-restart fip-watchdog.service";
+    target.shell(script, &[CLOCK_DROP_IN]).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_has_a_sign_and_a_bound() {
+        assert_eq!(parse_jump("+30").unwrap(), 30);
+        assert_eq!(parse_jump("-3600s").unwrap(), -3600);
+        assert!(parse_jump("soon").is_err());
+        assert!(parse_jump("99999999999").is_err());
+    }
+
+    #[test]
+    fn a_pause_is_bounded() {
+        assert_eq!(parse_pause("1.5").unwrap(), Duration::from_millis(1500));
+        for bad in ["-1", "nan", "inf", "601", "x"] {
+            assert!(parse_pause(bad).is_err(), "{bad}");
+        }
+    }
+}
