@@ -3,12 +3,12 @@
 //! Invariant: a container is known by pid and start time, and is in the published state from its start until its record goes.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,11 +17,17 @@ use rustix::process::Signal;
 use super::manifest::Pod;
 use super::options::Options;
 use super::shim::{ShimSpec, Started};
-use super::state_json::{ContainerState, Record};
+use super::state_json::{self, ContainerState, Record};
 use super::{cgroup, process, rotate, uid};
 
 /// A start that takes longer than this on a busy machine has failed.
 const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// A shim that has not reported by now never will: it was killed too.
+const REPORT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Length of a container's id.
+const ID_HEX_DIGITS: usize = 64;
 
 /// A container, with a handle on its process while that lives.
 #[derive(Debug)]
@@ -42,33 +48,32 @@ impl Container {
         let id = uid::of_container(&pod.uid, attempt, &nonce);
         let (cgroup_dirs, cgroup) = cgroup::create(&pod.uid, &id).context("cannot create the container's cgroup")?;
         let log = log_dir(pod, options).join(&pod.container).join(format!("{attempt}.log"));
-        let prepared = prepare(pod, &log, &id, &cgroup_dirs, options);
-        let started = prepared.and_then(|spec| spawn(&spec).inspect_err(|_| remove_file(&spec)));
-        let (started, shim_pid) = match started {
-            Ok(started) => started,
-            Err(error) => {
-                // Best effort: an empty cgroup that stays behind harms nothing.
-                let _removed = cgroup::remove(&cgroup_dirs);
-                return Err(error);
-            }
-        };
-        let record = Record {
+        let mut record = Record {
             pod: pod.name.clone(),
             namespace: pod.namespace.clone(),
             uid: pod.uid.clone(),
             attempt,
             container: pod.container.clone(),
             id,
-            pid: started.pid,
-            start_ticks: started.start_ticks,
+            pid: 0,
+            start_ticks: 0,
             log,
-            reader_pid: started.reader_pid,
-            shim_pid,
+            reader_pid: 0,
+            shim_pid: 0,
             cgroup,
             state: ContainerState::Running,
             cgroup_dirs,
             grace_seconds: pod.grace_seconds,
         };
+        let prepared = prepare(pod, &record, options);
+        match prepared.and_then(|spec| spawn(&spec)) {
+            Ok(started) => fill(&mut record, started),
+            Err(error) => {
+                // Nothing runs: what was made for it goes again, and only a cgroup could stay behind.
+                let _busy = Self { record, handle: None }.remove(options);
+                return Err(error);
+            }
+        }
         let handle = process::open(record.pid, record.start_ticks);
         Ok(Self { record, handle })
     }
@@ -91,9 +96,13 @@ impl Container {
 
     /// Whether its process has ended since it was last asked.
     pub fn has_died(&mut self) -> bool {
-        let Some(handle) = &self.handle else { return false };
-        let mut fds = [PollFd::new(handle, PollFlags::IN)];
-        let ended = matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..));
+        if self.record.state == ContainerState::Exited {
+            return false;
+        }
+        let ended = self.handle.as_ref().is_none_or(|handle| {
+            let mut fds = [PollFd::new(handle, PollFlags::IN)];
+            matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
+        });
         if ended {
             self.handle = None;
             self.record.state = ContainerState::Exited;
@@ -121,7 +130,9 @@ impl Container {
         }
         remove_file(&self.record.log);
         remove_file(&link(&self.record, options));
-        remove_file(&spec_path(&self.record.id, options));
+        let spec = spec_path(&self.record.id, options);
+        remove_file(&ShimSpec::started_path(&spec));
+        remove_file(&spec);
         (!cgroup::remove(&self.record.cgroup_dirs)).then_some(self.record.cgroup_dirs)
     }
 }
@@ -137,11 +148,69 @@ fn link(record: &Record, options: &Options) -> PathBuf {
     options.pods_log.with_file_name("containers").join(name)
 }
 
+fn fill(record: &mut Record, started: Started) {
+    record.pid = started.pid;
+    record.start_ticks = started.start_ticks;
+    record.reader_pid = started.reader_pid;
+    record.shim_pid = started.shim_pid;
+}
+
+/// Containers that run although `known` has no record of them: an earlier kubelet was killed between their start and its memory of it.
+///
+/// # Errors
+/// The state directory cannot be read.
+pub fn unremembered(known: &[Record], options: &Options) -> anyhow::Result<Vec<Record>> {
+    let mut found = Vec::new();
+    let dir = &options.state_dir;
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let path = entry.with_context(|| format!("cannot read {}", dir.display()))?.path();
+        let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if id.len() != ID_HEX_DIGITS
+            || path.extension().is_none_or(|kind| kind != "json")
+            || known.iter().any(|record| record.id == id)
+        {
+            continue;
+        }
+        let spec: ShimSpec =
+            match fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?)) {
+                Ok(spec) => spec,
+                Err(error) => {
+                    super::say(&format!("\"Ignoring a container's specification\" path={path:?} err=\"{error:#}\""));
+                    continue;
+                }
+            };
+        let mut record = spec.record;
+        match await_started(&ShimSpec::started_path(&path)) {
+            Some(started) => {
+                fill(&mut record, started);
+                found.push(record);
+            }
+            None => {
+                let _busy = Container { record, handle: None }.remove(options);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The shim's report, which may be a moment away.
+fn await_started(path: &Path) -> Option<Started> {
+    let until = Instant::now() + REPORT_LIMIT;
+    loop {
+        let report = fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        if report.is_some() || Instant::now() >= until {
+            return report;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn spec_path(id: &str, options: &Options) -> PathBuf {
     options.state_dir.join(format!("{id}.json"))
 }
 
-fn prepare(pod: &Pod, log: &Path, id: &str, cgroup_dirs: &[PathBuf], options: &Options) -> anyhow::Result<PathBuf> {
+fn prepare(pod: &Pod, record: &Record, options: &Options) -> anyhow::Result<PathBuf> {
+    let log = &record.log;
     let containers = options.pods_log.with_file_name("containers");
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o755);
@@ -150,23 +219,21 @@ fn prepare(pod: &Pod, log: &Path, id: &str, cgroup_dirs: &[PathBuf], options: &O
     }
     // What an earlier container left under this name is not this container's log.
     remove_file(log);
-    let link = containers.join(format!("{}_{}_{}-{id}.log", pod.name, pod.namespace, pod.container));
+    let link = link(record, options);
     symlink(log, &link).with_context(|| format!("cannot create {}", link.display()))?;
     let spec = ShimSpec {
         argv: pod.argv.clone(),
         env: pod.env.clone(),
         working_dir: pod.working_dir.clone(),
-        log: log.to_owned(),
         rotate_bytes: options.rotate_bytes,
-        cgroup_dirs: cgroup_dirs.to_vec(),
+        record: record.clone(),
     };
-    let path = spec_path(id, options);
-    let mut file = fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
-    file.write_all(&serde_json::to_vec(&spec)?).with_context(|| format!("cannot write {}", path.display()))?;
+    let path = spec_path(&record.id, options);
+    state_json::replace(&path, &spec).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
-fn spawn(spec: &Path) -> anyhow::Result<(Started, i32)> {
+fn spawn(spec: &Path) -> anyhow::Result<Started> {
     let program = std::env::current_exe().context("cannot find the own program")?;
     let mut shim = Command::new(program)
         .arg("kubelet-shim")
@@ -175,9 +242,8 @@ fn spawn(spec: &Path) -> anyhow::Result<(Started, i32)> {
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start the shim")?;
-    let shim_pid = i32::try_from(shim.id()).context("pid out of range")?;
     match shim.stdout.take().context("the shim has no output").and_then(read_started) {
-        Ok(started) => Ok((started, shim_pid)),
+        Ok(started) => Ok(started),
         Err(error) => {
             // It has not started a container that it could tell about; ending it ends what it tried.
             shim.kill().and_then(|()| shim.wait().map(|_status| ())).context("cannot end the shim")?;

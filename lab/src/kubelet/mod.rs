@@ -19,6 +19,7 @@ mod mode;
 mod namespace;
 mod notify;
 mod options;
+mod phase;
 mod pod;
 mod process;
 mod rotate;

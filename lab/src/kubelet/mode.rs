@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use inotify::{Inotify, WatchMask};
 
-use super::pod::Conditions;
+use super::phase::Conditions;
 use super::say;
 
 /// Which faults the kubelet has at the moment.

@@ -16,62 +16,8 @@ use std::time::Duration;
 
 use super::backoff::Backoff;
 use super::manifest::Pod;
+use super::phase::{Conditions, Effect, Phase};
 use super::timing::{Stamp, Timing};
-
-/// What the driver has to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Run the pod's container as attempt number `attempt`.
-    Start {
-        /// Number of restarts in this pod, and the name of the log file.
-        attempt: u32,
-    },
-    /// Ask the container to end.
-    Term,
-    /// End the container.
-    Kill,
-    /// Remove the record of the ended container, its cgroup and its logs.
-    RemoveRecord,
-    /// Remove the log directory of the pod.
-    RemoveLogDir,
-    /// Something that a kubelet would write into its log.
-    Say(String),
-}
-
-/// Where a pod stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Another pod of the same name has to end first.
-    Held,
-    /// Will be started.
-    Due {
-        /// When.
-        at: Stamp,
-        /// As which attempt.
-        attempt: u32,
-    },
-    /// Its container runs.
-    Running,
-    /// TERM was sent (or is held back by a mode).
-    Terminating {
-        /// When KILL follows.
-        kill_at: Stamp,
-    },
-    /// Has no container that could run.
-    Ended {
-        /// When its container died.
-        at: Stamp,
-    },
-}
-
-/// The run-time modes that change what a worker does.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Conditions {
-    /// The kubelet has not reached its API server since it started.
-    pub sources_not_ready: bool,
-    /// Signals have no effect on containers.
-    pub unkillable: bool,
-}
 
 /// The worker of one pod, by UID.
 #[derive(Debug, Clone)]
@@ -136,7 +82,9 @@ impl Worker {
     }
 
     /// The manifest directory asks for this pod (again).
-    pub fn want(&mut self, now: Stamp, timing: &Timing) {
+    pub fn want(&mut self, pod: &Pod, now: Stamp, timing: &Timing) {
+        // The same UID is the same content, but an adopted pod is not wholly known before its manifest is seen.
+        self.pod = pod.clone();
         self.wanted = true;
         self.log_dir_gone_at = None;
         self.orphan_at = None;
@@ -248,9 +196,9 @@ impl Worker {
             Phase::Running if !self.wanted && self.orphan_at.is_none() && !conditions.sources_not_ready => {
                 self.terminate(now, conditions, timing)
             }
-            Phase::Terminating { .. } => {
-                self.seen_missing |= !self.wanted;
-                Vec::new()
+            Phase::Terminating { .. } if !self.wanted && !self.seen_missing => {
+                self.seen_missing = true;
+                vec![Effect::Say(format!("\"SyncLoop (housekeeping): pod is no longer wanted\" pod=\"{}\"", self.pod.key()))]
             }
             Phase::Ended { at: _ } if !self.wanted => {
                 self.forgotten = true;
@@ -271,7 +219,7 @@ impl Worker {
                 self.restart(at, now, timing);
                 Vec::new()
             }
-            Phase::Ended { .. } | Phase::Held | Phase::Due { .. } | Phase::Running => Vec::new(),
+            Phase::Ended { .. } | Phase::Held | Phase::Due { .. } | Phase::Running | Phase::Terminating { .. } => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, setsid, wait};
 use serde::{Deserialize, Serialize};
 
+use super::state_json::{self, Record};
 use super::{cgroup, namespace, process, say};
 
 /// How long the shim waits for the reader to write the last lines after the container's end.
@@ -32,15 +33,21 @@ pub struct ShimSpec {
     pub env: Vec<(String, String)>,
     /// Working directory.
     pub working_dir: String,
-    /// The log file.
-    pub log: PathBuf,
-    /// When to rotate it.
+    /// When to rotate the log.
     pub rotate_bytes: u64,
-    /// Cgroups to join.
-    pub cgroup_dirs: Vec<PathBuf>,
+    /// The container's record, but for the process ids.
+    pub record: Record,
 }
 
-/// What the shim reports as one line on its stdout once the container's process exists.
+impl ShimSpec {
+    /// Where the shim reports that the container runs, for a kubelet that was killed before it could remember it.
+    #[must_use]
+    pub fn started_path(spec: &Path) -> PathBuf {
+        spec.with_extension("started")
+    }
+}
+
+/// What the shim reports, in a file and as one line on its stdout, once the container's process exists.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Started {
     /// The container's PID 1, as seen by the shim and the kubelet.
@@ -49,6 +56,8 @@ pub struct Started {
     pub start_ticks: u64,
     /// The log reader.
     pub reader_pid: i32,
+    /// The shim itself.
+    pub shim_pid: i32,
 }
 
 #[derive(Debug, Parser)]
@@ -72,7 +81,7 @@ pub fn main(args: &[OsString]) -> anyhow::Result<ExitCode> {
     if arguments.init { become_container(&spec) } else { hold(&spec, &arguments.spec) }
 }
 
-fn hold(spec: &ShimSpec, path: &std::path::Path) -> anyhow::Result<ExitCode> {
+fn hold(spec: &ShimSpec, path: &Path) -> anyhow::Result<ExitCode> {
     // Out of the kubelet's session: what ends the kubelet does not end the container.
     setsid().context("cannot start a session")?;
     let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
@@ -82,7 +91,7 @@ fn hold(spec: &ShimSpec, path: &std::path::Path) -> anyhow::Result<ExitCode> {
     let reader = Command::new(&program)
         .arg("log-reader")
         .arg("--log")
-        .arg(&spec.log)
+        .arg(&spec.record.log)
         .arg("--rotate-bytes")
         .arg(spec.rotate_bytes.to_string())
         .stdin(Stdio::from(out_read.try_clone()?))
@@ -91,7 +100,9 @@ fn hold(spec: &ShimSpec, path: &std::path::Path) -> anyhow::Result<ExitCode> {
         .context("cannot start the log reader")?;
     namespace::new_pids_for_children().context("cannot make a pid namespace")?;
     let mut command = Command::new(&program);
-    command.args(["kubelet-shim", "--init"]).arg(path).stdin(Stdio::null());
+    // Closed when the container's own command takes over: until then it is not yet in its cgroup.
+    let (begun_read, begun_write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
+    command.args(["kubelet-shim", "--init"]).arg(path).stdin(Stdio::from(begun_write));
     let container =
         command.stdout(Stdio::from(out_write)).stderr(Stdio::from(err_write)).spawn().context("cannot start the container")?;
     // The command holds the write ends; as long as it does the reader never sees the end of the streams.
@@ -99,14 +110,26 @@ fn hold(spec: &ShimSpec, path: &std::path::Path) -> anyhow::Result<ExitCode> {
     let pid = i32::try_from(container.id()).context("pid out of range")?;
     let reader_pid = i32::try_from(reader.id()).context("pid out of range")?;
     let start_ticks = process::start_ticks(pid).context("the container ended at once")?;
-    let line = serde_json::to_string(&Started { pid, start_ticks, reader_pid })?;
-    let mut stdout = std::io::stdout();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("cannot report the container's start")?;
+    // Bounded by the kubelet, which gives up on the shim after a while.
+    rustix::io::read(&begun_read, &mut [0_u8; 1]).context("cannot wait for the container's command")?;
+    report(Started { pid, start_ticks, reader_pid, shim_pid: i32::try_from(std::process::id())? }, path)?;
 
     let reader_done = wait_for(pid, reader_pid)?;
     drop((out_read, err_read));
     drain(reader_pid, reader_done);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tell the kubelet that waits, and leave a file for the one that comes after it.
+fn report(started: Started, spec: &Path) -> anyhow::Result<()> {
+    state_json::replace(&ShimSpec::started_path(spec), &started).context("cannot remember the container's start")?;
+    let line = serde_json::to_string(&started)?;
+    let mut stdout = std::io::stdout();
+    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        // The kubelet is gone: the container stays, as all of its containers do.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot report the container's start"),
+    }
 }
 
 /// Wait for the container; true when the reader has ended before it.
@@ -132,7 +155,7 @@ fn drain(reader: i32, mut done: bool) {
 }
 
 fn become_container(spec: &ShimSpec) -> anyhow::Result<ExitCode> {
-    if cgroup::join(&spec.cgroup_dirs) == 0 {
+    if cgroup::join(&spec.record.cgroup_dirs) == 0 {
         say("\"Failed to join the container's cgroup\"");
     }
     if let Err(error) = namespace::own_proc() {
@@ -143,6 +166,7 @@ fn become_container(spec: &ShimSpec) -> anyhow::Result<ExitCode> {
     let (program, arguments) = spec.argv.split_first().context("the container has no command")?;
     let error = Command::new(program)
         .args(arguments)
+        .stdin(Stdio::null())
         .current_dir(&spec.working_dir)
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")

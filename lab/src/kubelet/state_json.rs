@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -73,18 +74,17 @@ impl State {
             Err(error) => Err(error),
         }
     }
+}
 
-    /// Replace the file at `path`.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn store(&self, path: &Path) -> io::Result<()> {
-        let bytes = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
-        let parent = path.parent().unwrap_or(Path::new("/"));
-        let mut file = tempfile::Builder::new().prefix(".kubelet-").tempfile_in(parent)?;
-        file.write_all(&bytes)?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(mode)?;
-        file.persist(path).map_err(|error| error.error).map(|_file| ())
-    }
+/// Replace the file at `path` by `content`.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
+    let bytes = serde_json::to_vec_pretty(content).map_err(io::Error::other)?;
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let mut file = tempfile::Builder::new().prefix(".kubelet-").tempfile_in(parent)?;
+    file.write_all(&bytes)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.persist(path).map_err(|error| error.error).map(|_file| ())
 }

@@ -13,13 +13,13 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, wait};
 
-use super::container::{Container, log_dir};
+use super::container::{self, Container, log_dir};
 use super::manifest::Pod;
 use super::mode::{ModeFile, Modes};
 use super::options::Options;
-use super::pod::Effect;
+use super::phase::Effect;
 use super::source::FileSource;
-use super::state_json::{ContainerState, Record, State};
+use super::state_json::{self, ContainerState, Record, State};
 use super::timing::{Stamp, Timing};
 use super::workers::{Uid, Workers};
 use super::{cgroup, notify, say};
@@ -88,8 +88,10 @@ impl Kubelet {
 
     fn adopt(&mut self) -> anyhow::Result<()> {
         let path = self.state_path();
-        let state = State::load(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        for record in state.containers {
+        let mut records = State::load(&path).with_context(|| format!("cannot read {}", path.display()))?.containers;
+        let unremembered = container::unremembered(&records, &self.options)?;
+        records.extend(unremembered);
+        for record in records {
             self.workers.adopt(pod_of(&record), record.attempt, Stamp::ZERO);
             say(&format!("\"Adopting container\" pod=\"{}/{}\" containerID={:?}", record.namespace, record.pod, record.id));
             self.containers.entry(record.uid.clone()).or_default().push(Container::adopt(record));
@@ -264,8 +266,8 @@ impl Kubelet {
             return Ok(());
         }
         let path = self.state_path();
-        state.store(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        if let Err(error) = state.store(&self.options.state_json) {
+        state_json::replace(&path, &state).with_context(|| format!("cannot write {}", path.display()))?;
+        if let Err(error) = state_json::replace(&self.options.state_json, &state) {
             say(&format!("\"Failed to publish the state\" path={:?} err=\"{error}\"", self.options.state_json));
         }
         self.published = Some(state);

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::manifest::Pod;
-use super::pod::{Conditions, Effect, Phase, Worker};
+use super::phase::{Conditions, Effect, Phase};
+use super::pod::Worker;
 use super::timing::{Stamp, Timing};
 
 /// A pod's UID.
@@ -56,7 +57,7 @@ impl Workers {
             effects.extend(self.displace_namesakes(pod, now, conditions));
             let held = self.name_is_taken(pod);
             match self.workers.get_mut(&pod.uid) {
-                Some(worker) => worker.want(now, &self.timing),
+                Some(worker) => worker.want(pod, now, &self.timing),
                 None => {
                     self.workers.insert(pod.uid.clone(), Worker::new(pod.clone(), held, now, &self.timing));
                 }
