@@ -106,9 +106,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     let serving = tokio::spawn(server.serve());
     let notifier = Notifier::from_env();
     notifier.ready();
-    let alias_events = AliasEvents::subscribe()
-        .inspect_err(|error| tracing::warn!(%error, "address changes are noticed by the periodic read alone"))
-        .ok();
+    let alias_events = watch_alias(&policy);
     let supervisor = Supervisor::new(Parts {
         senses: Senses::new(&policy, table),
         manifest_watch: watch_manifest(&policy),
@@ -158,6 +156,14 @@ pub async fn recover(executor: &Executor, audit: &Audit) {
             tracing::error!(error = %chain(&error), "an open manifest cycle cannot be finished; it is tried again");
         }
     }
+}
+
+/// A watch on the FIP and its interface; without one the periodic read alone notices changes.
+#[must_use]
+pub fn watch_alias(policy: &Policy) -> Option<AliasEvents> {
+    AliasEvents::subscribe(&policy.fip.interface, policy.fip.address)
+        .inspect_err(|error| tracing::warn!(%error, "address changes are noticed by the periodic read alone"))
+        .ok()
 }
 
 /// A watch on the directory of the policy's manifest.

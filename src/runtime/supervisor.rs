@@ -241,6 +241,9 @@ impl Supervisor {
                 if self.parts.policy.watched_loop.manifest != policy.watched_loop.manifest {
                     self.parts.manifest_watch = super::startup::watch_manifest(&policy);
                 }
+                if self.parts.policy.fip != policy.fip {
+                    self.parts.alias_events = super::startup::watch_alias(&policy);
+                }
                 self.summary = PolicySummary::of(&policy, path.clone(), now);
                 self.parts.policy = policy;
                 self.parts.audit.emit(&AuditEvent::PolicyLoaded { path, diff: changes });
