@@ -8,10 +8,12 @@ use crate::control::server::Call;
 use crate::runtime::startup::chain;
 
 impl Supervisor {
-    /// Answers one question. A peer that has gone away is no fault.
-    pub(super) fn answer(&mut self, call: Call) {
+    /// Answers one question; whether the answer makes a new round worth while. A peer that has gone away is no fault.
+    pub(super) fn answer(&mut self, call: Call) -> bool {
         let response = self.respond(call.request);
+        let changes = matches!(response, Response::Paused { .. } | Response::Resumed { was_paused: true });
         drop(call.reply.send(response));
+        changes
     }
 
     fn respond(&mut self, request: Request) -> Response {
@@ -22,7 +24,7 @@ impl Supervisor {
                 Ok(()) => Response::Paused { for_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX) },
                 Err(error) => Response::Refused { code: RefusalCode::BadRequest, reason: chain(&error) },
             },
-            Request::Resume => match self.parts.pause.resume() {
+            Request::Resume => match self.parts.pause.resume(clock::wall()) {
                 Ok(was_paused) => Response::Resumed { was_paused },
                 Err(error) => Response::Refused { code: RefusalCode::BadRequest, reason: chain(&error) },
             },

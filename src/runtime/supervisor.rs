@@ -282,7 +282,8 @@ impl Supervisor {
                 biased;
                 why = signals.stop() => return Woke::Stop(why),
                 () = &mut at_deadline => return Woke::Round,
-                Some(call) = parts.calls.recv() => self.answer(call),
+                // Whoever paused and then looks must see it.
+                Some(call) = parts.calls.recv() => if self.answer(call) { break },
                 finished = parts.executor.next_finished() => { self.finished.push(finished); break }
                 () = changed(parts.alias_events.as_ref()) => break,
                 () = parts.manifest_watch.changed() => break,
