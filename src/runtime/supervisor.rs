@@ -147,8 +147,11 @@ impl Supervisor {
     /// Reads, decides, says, begins.
     async fn round(&mut self, depth: EtcdDepth) -> Decision {
         let in_flight = self.parts.executor.in_flight();
+        self.gap.expect_back_by(clock::now() + Senses::longest_read(&self.parts.policy));
         let readings = self.parts.senses.read(&self.parts.policy, depth).await;
         let now = clock::now();
+        // Some were read before the gap and some after it: together they are no observation.
+        self.note_gap(now);
         let Readings { etcd, heartbeat, process, alias, manifest } = readings;
         let observation = Observation {
             etcd,
