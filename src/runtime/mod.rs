@@ -8,6 +8,7 @@ pub mod offload;
 pub mod pause;
 pub mod sd_notify;
 pub mod senses;
+pub mod signals;
 pub mod spoken;
 pub mod startup;
 pub mod supervisor;

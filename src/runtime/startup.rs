@@ -13,6 +13,7 @@ use super::executor::Executor;
 use super::pause::PauseFile;
 use super::sd_notify::Notifier;
 use super::senses::Senses;
+use super::signals::Signals;
 use super::supervisor::{Parts, Supervisor};
 use crate::audit::{Audit, AuditEvent};
 use crate::control::lock::{InstanceLock, LockError};
@@ -80,6 +81,7 @@ impl StartError {
 /// # Errors
 /// Whatever keeps it from watching; each names its object.
 pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
+    let signals = Signals::new().map_err(|error| StartError::Kernel("receive signals", error))?;
     make_dir(&options.runtime_dir)?;
     let lock = Arc::new(InstanceLock::acquire(&options.runtime_dir.join("lock"), clock::wall())?);
     let mut policy_watch = PolicyWatch::new(&options.policy);
@@ -120,12 +122,12 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
         notifier,
         calls,
     });
-    let outcome = supervisor.run().await.map_err(|error| StartError::Kernel("receive signals", error));
+    supervisor.run(signals).await;
     serving.abort();
     // Joined so that the socket is unlinked before the lock is let go.
     drop(serving.await);
     drop(lock);
-    outcome
+    Ok(())
 }
 
 /// A bad policy must not leave a manifest out that an earlier run took out.

@@ -13,7 +13,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock;
@@ -22,6 +21,7 @@ use super::gap::GapWatch;
 use super::pause::PauseFile;
 use super::sd_notify::Notifier;
 use super::senses::{Readings, Senses};
+use super::signals::Signals;
 use super::spoken::Spoken;
 use crate::actuator::alias::AnnounceSchedule;
 use crate::audit::{Audit, AuditEvent, evidence};
@@ -118,11 +118,7 @@ impl Supervisor {
     }
 
     /// Runs until a signal asks it to stop.
-    ///
-    /// # Errors
-    /// Signals cannot be received.
-    pub async fn run(mut self) -> std::io::Result<()> {
-        let mut signals = Signals::new()?;
+    pub async fn run(mut self, mut signals: Signals) {
         let mut depth = EtcdDepth::Status;
         loop {
             let began = clock::now();
@@ -138,7 +134,7 @@ impl Supervisor {
                 Woke::Round => {}
                 Woke::Stop(why) => {
                     self.stop(why).await;
-                    return Ok(());
+                    return;
                 }
             }
         }
@@ -327,32 +323,5 @@ async fn changed(events: Option<&AliasEvents>) {
     match events {
         Some(events) => events.changed().await,
         None => std::future::pending().await,
-    }
-}
-
-/// The signals that mean something. `SIGHUP` only ends a sleep: the policy file is looked at every round.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn stop(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hangup.recv() => {}
-            }
-        }
     }
 }
