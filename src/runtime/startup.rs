@@ -96,6 +96,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     let table = Arc::new(AliasTable::open().map_err(|error| StartError::Kernel("open a netlink socket", error))?);
     let executor = Executor::new(Arc::clone(&table), &policy.state_dir);
     recover(&executor, &audit).await;
+    recover_elsewhere(&policy, &table, &audit).await;
     let past_cycles = executor.past_cycles(clock::now()).await.unwrap_or_else(|error| {
         tracing::error!(error = %chain(&error), "earlier cycles cannot be read; their budget counts as unspent");
         Vec::new()
@@ -133,7 +134,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
 /// A bad policy must not leave a manifest out that an earlier run took out.
 async fn refuse_policy(options: &Options, error: LoadError, audit: &Audit) -> StartError {
     audit.emit(&AuditEvent::PolicyRejected { path: options.policy.clone(), faults: sentences(&error) });
-    let state_dir = std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(STATE_DIR), PathBuf::from);
+    let state_dir = default_state_dir();
     if state_dir.is_dir()
         && let Ok(table) = AliasTable::open()
     {
@@ -141,6 +142,19 @@ async fn refuse_policy(options: &Options, error: LoadError, audit: &Audit) -> St
     }
     audit.flush();
     StartError::Policy(error)
+}
+
+/// A policy that names another state directory than the last start's must not leave a manifest out either.
+async fn recover_elsewhere(policy: &Policy, table: &Arc<AliasTable>, audit: &Audit) {
+    let state_dir = default_state_dir();
+    if state_dir != policy.state_dir && state_dir.is_dir() {
+        recover(&Executor::new(Arc::clone(table), &state_dir), audit).await;
+    }
+}
+
+/// The state directory that the unit makes, whatever a policy says.
+fn default_state_dir() -> PathBuf {
+    std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(STATE_DIR), PathBuf::from)
 }
 
 /// `PolicyWatch` answers its first question always; if that ever changes, the file is read here.

@@ -234,8 +234,13 @@ impl Supervisor {
         let path = self.parts.policy_watch.path().to_owned();
         match self.parts.policy_watch.poll() {
             None => {}
-            Some(Ok(policy)) => {
-                let changes = diff(&self.parts.policy, &policy);
+            Some(Ok(mut policy)) => {
+                let mut changes = diff(&self.parts.policy, &policy);
+                if policy.state_dir != self.parts.policy.state_dir {
+                    // An open cycle is in the journal that was read at the start, and is closed there.
+                    policy.state_dir.clone_from(&self.parts.policy.state_dir);
+                    changes.push("state_dir counts from the next start on".to_owned());
+                }
                 self.parts.senses.adopt(&self.parts.policy, &policy);
                 if self.parts.policy.watched_loop.manifest != policy.watched_loop.manifest {
                     self.parts.manifest_watch = super::startup::watch_manifest(&policy);
