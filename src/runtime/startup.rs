@@ -107,7 +107,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     }
     let (server, calls) = ControlServer::bind(&options.runtime_dir.join("control.sock"), Arc::clone(&lock))?;
     let serving = tokio::spawn(server.serve());
-    let notifier = Notifier::from_env();
+    let mut notifier = Notifier::from_env();
     notifier.ready();
     let alias_events = watch_alias(&policy);
     let supervisor = Supervisor::new(Parts {
