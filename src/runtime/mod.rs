@@ -11,5 +11,6 @@ pub mod senses;
 pub mod signals;
 pub mod spoken;
 pub mod startup;
+pub mod stderr;
 pub mod supervisor;
 pub mod telemetry;
