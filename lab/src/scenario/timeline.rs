@@ -14,6 +14,7 @@ use super::instance::Outcome;
 use super::measure::Timeline;
 use super::paint::{Ink, Paper, fold};
 use super::view::{NodeView, View};
+use crate::probe::client::PERIOD;
 use crate::probe::outage::Heard;
 
 /// The FIP is there as the loop leaves it; by a lease; on a node that the client cannot reach; not there.
@@ -50,7 +51,7 @@ pub fn print(outcome: &Outcome, paper: &Paper) -> String {
         let before = view.clone();
         view.apply(event);
         if let What::Client(Heard::Silence) = event.what {
-            silent_since = Some(event.at);
+            silent_since = Some(event.at.saturating_sub(PERIOD));
         }
         // Everything before this moment is set-up: it shows in the state of the first line, and nowhere else.
         if event.at < origin {
@@ -134,6 +135,7 @@ fn words(event: &Event, before: &View, silent_since: Option<Duration>) -> Option
         What::FipHeld(Lifetime::Forever) => line("FIP", Ink::Good, "on eth0, forever".to_owned()),
         What::FipHeld(Lifetime::Lease) => line("FIP", Ink::Good, "on eth0, by a lease".to_owned()),
         What::FipGone => line("FIP", Ink::Plain, "gone from eth0".to_owned()),
+        What::Link { up } if state.is_some_and(|state| state.link_up == *up) => None,
         What::Link { up: true } => line("link", Ink::Good, "up".to_owned()),
         What::Link { up: false } => line("link", Ink::Bad, "down".to_owned()),
         What::Container(container) => {
@@ -143,7 +145,7 @@ fn words(event: &Event, before: &View, silent_since: Option<Duration>) -> Option
         }
         What::Manifest { present: true } => line("manifest", Ink::Plain, "is in its directory".to_owned()),
         What::Manifest { present: false } => line("manifest", Ink::Plain, "is out".to_owned()),
-        What::Client(Heard::Silence) => line("client", Ink::Bad, "hears nobody".to_owned()),
+        What::Client(Heard::Silence) => line("client", Ink::Bad, "hears nobody from here on".to_owned()),
         What::Client(Heard::Node(node)) => {
             let gap = silent_since.filter(|_| before.heard == Heard::Silence).map(|since| event.at.saturating_sub(since));
             let after = gap.map(|gap| format!(" after {:.2} s of silence", gap.as_secs_f64())).unwrap_or_default();
@@ -159,7 +161,8 @@ fn words(event: &Event, before: &View, silent_since: Option<Duration>) -> Option
 
 fn audit_words(audit: &Audit) -> Option<(&'static str, Ink, String)> {
     let because = |text: String| match audit.reason.as_deref() {
-        Some(reason) if !reason.is_empty() => format!("{text}: {reason}"),
+        // The first of several reasons is the one that decided; the journal has them all.
+        Some(reason) if !reason.is_empty() => format!("{text}: {}", reason.split("; ").next().unwrap_or(reason)),
         Some(_) | None => text,
     };
     let step = audit.step.as_deref().unwrap_or_default();
