@@ -32,6 +32,7 @@ pub mod runner;
 pub mod source;
 pub mod timeline;
 pub mod view;
+pub mod words;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
