@@ -65,29 +65,34 @@ impl Lab {
     /// The host lacks something, or a node does not come up: then all is removed again, and the error has the end of its journal.
     pub async fn up(name: &str, options: &UpOptions, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
         paths::check_name(name)?;
-        let lock = lock::acquire(name, &Paths::new(name).lock())?;
+        let lab_binary = std::env::current_exe().context("cannot find this program's own file")?;
+        let watchdog = watchdog_binary(options, &lab_binary)?;
+        let binaries = Binaries { lab: &lab_binary, watchdog: watchdog.as_deref() };
+        let lock_path = Paths::new(name).lock();
+        let lock = lock::acquire(name, &lock_path)?;
         host::prepare(progress).await?;
         let rootfs = rootfs::ensure(progress).await?;
         teardown::remove(name).await.context("cannot remove what is left of an earlier run")?;
-        match Self::build(name, options, &rootfs, lock, progress).await {
-            Ok(lab) => Ok(lab),
-            Err(error) => match teardown::remove(name).await {
-                Ok(()) => Err(error),
-                Err(second) => Err(error.context(format!("and then clearing away failed: {second:#}"))),
-            },
+        let error = match Self::build(name, options, &rootfs, &binaries, lock.clone(), progress).await {
+            Ok(lab) => return Ok(lab),
+            Err(error) => error,
+        };
+        match teardown::remove(name).await {
+            Ok(()) => lock::forget(name, &lock_path),
+            Err(second) => return Err(error.context(format!("and then clearing away failed: {second:#}"))),
         }
+        Err(error)
     }
 
     async fn build(
         name: &str,
         options: &UpOptions,
         rootfs: &Path,
+        binaries: &Binaries<'_>,
         lock: InstanceLock,
         progress: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         let ids = NodeId::first(options.nodes);
-        let lab_binary = std::env::current_exe().context("cannot find this program's own file")?;
-        let watchdog = watchdog_binary(options, &lab_binary)?;
         progress("making networks and certificates …");
         network::create(name, &ids).await?;
         let paths = Paths::new(name);
@@ -100,9 +105,8 @@ impl Lab {
         seed::write_file(&paths.record(), &record, 0o600)?;
         progress(&format!("booting {} nodes …", ids.len()));
         let hierarchies = Hierarchies::detect()?;
-        let binaries = Binaries { lab: &lab_binary, watchdog: watchdog.as_deref() };
         for &id in &ids {
-            node::boot(name, id, rootfs, &hierarchies, &binaries).await?;
+            node::boot(name, id, rootfs, &hierarchies, binaries).await?;
         }
         let nodes = ready::wait_for_leaders(name, &ids, &hierarchies).await?;
         let lab = Self { name: name.to_owned(), nodes, options: options.clone(), hierarchies, _lock: Some(lock) };
@@ -115,15 +119,21 @@ impl Lab {
     /// # Errors
     /// It does not run, or one of its nodes does not.
     pub fn attach(name: &str) -> anyhow::Result<Self> {
+        let lab = Self::attach_to_what_runs(name)?;
+        let absent = NodeId::first(lab.options.nodes).into_iter().find(|&id| lab.find(id).is_err());
+        match absent {
+            Some(id) => anyhow::bail!("node {id} of lab {name} is not running: take the lab down and up again"),
+            None => Ok(lab),
+        }
+    }
+
+    /// As [`Self::attach`], but some nodes, even all of them, may be missing.
+    pub(crate) fn attach_to_what_runs(name: &str) -> anyhow::Result<Self> {
         paths::check_name(name)?;
         let options = recorded(name)?;
         let hierarchies = Hierarchies::detect()?;
-        let mut nodes = Vec::new();
-        for id in NodeId::first(options.nodes) {
-            let leader = node::leader(name, id, &hierarchies)
-                .with_context(|| format!("node {id} of lab {name} is not running: take the lab down and up again"))?;
-            nodes.push(Node::new(name, id, leader));
-        }
+        let ids = NodeId::first(options.nodes).into_iter();
+        let nodes = ids.filter_map(|id| node::leader(name, id, &hierarchies).map(|leader| Node::new(name, id, leader))).collect();
         Ok(Self { name: name.to_owned(), nodes, options, hierarchies, _lock: None })
     }
 
@@ -248,7 +258,7 @@ fn in_netns(name: &str, argv: &[&str]) -> Command {
 }
 
 /// The options that a running instance was brought up with.
-pub(crate) fn recorded(name: &str) -> anyhow::Result<UpOptions> {
+fn recorded(name: &str) -> anyhow::Result<UpOptions> {
     let path = Paths::new(name).record();
     let bytes = fs::read(&path).with_context(|| format!("lab {name} is not up (no {})", path.display()))?;
     serde_json::from_slice(&bytes).with_context(|| format!("cannot read {}", path.display()))

@@ -71,6 +71,8 @@ pub(crate) async fn wait_for_service(lab: &Lab, progress: &mut dyn FnMut(&str)) 
     if lab.options().watchdog {
         progress("starting the watchdog …");
         for node in lab.nodes() {
+            // What installing the package does.
+            lab.exec_ok(node.id, &["journalctl", "--update-catalog"], EXEC_LIMIT).await?;
             lab.exec_ok(node.id, &["systemctl", "enable", "--quiet", "fip-watchdog.service"], EXEC_LIMIT).await?;
             let started = lab.exec(node.id, &["systemctl", "start", "fip-watchdog.service"], WATCHDOG_LIMIT).await;
             if !started.is_ok_and(|output| output.status.success()) {

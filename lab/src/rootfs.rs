@@ -64,15 +64,10 @@ impl Recipe {
                     .context("/etc/os-release has no VERSION_CODENAME: set FIP_LAB_SUITE (for instance bookworm)")?
             }
         };
-        let candidates =
-            ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list.d/ubuntu.sources", "/etc/apt/sources.list"];
         let sources = match std::env::var_os("FIP_LAB_SOURCES") {
             Some(path) => PathBuf::from(path),
-            None => candidates
-                .iter()
-                .map(PathBuf::from)
-                .find(|path| path.exists())
-                .context("no package sources found under /etc/apt: set FIP_LAB_SOURCES to a sources file")?,
+            None => find_sources(Path::new("/etc/apt"))
+                .context("no package sources of Debian or Ubuntu found under /etc/apt: set FIP_LAB_SOURCES to a sources file")?,
         };
         let sources_text = fs::read_to_string(&sources).with_context(|| format!("cannot read {}", sources.display()))?;
         Ok(Self { suite, sources, sources_text })
@@ -100,6 +95,21 @@ impl Recipe {
         command.arg(&self.suite).arg(target).arg(&self.sources);
         command
     }
+}
+
+/// The distribution's own sources: third parties' are of no use in a node, and their keys may be missing.
+fn find_sources(apt: &Path) -> Option<PathBuf> {
+    let names_distribution = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (name.contains("debian") || name.contains("ubuntu")) && (name.ends_with(".sources") || name.ends_with(".list"))
+    };
+    let listed = fs::read_dir(apt.join("sources.list.d")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut own: Vec<PathBuf> = listed.filter(names_distribution).collect();
+    own.sort();
+    // One that says nothing is what newer releases leave of it.
+    let says_something =
+        |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.lines().any(|line| line.starts_with("deb ")));
+    own.into_iter().next().or_else(|| Some(apt.join("sources.list")).filter(says_something))
 }
 
 fn codename(os_release: &str) -> Option<String> {
@@ -191,6 +201,19 @@ mod tests {
         assert_eq!(recipe("bookworm").key(), recipe("bookworm").key());
         assert_ne!(recipe("bookworm").key(), recipe("trixie").key());
         assert_eq!(recipe("bookworm").key().len(), 16);
+    }
+
+    #[test]
+    fn the_distributions_own_sources_are_found_under_each_of_their_names() {
+        let apt = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| crate::seed::write_file(&apt.path().join(name), text.as_bytes(), 0o644).unwrap();
+        put("sources.list.d/aaa-nodesource.sources", "Types: deb\n");
+        put("sources.list", "# moved\n");
+        assert_eq!(find_sources(apt.path()), None);
+        put("sources.list", "deb http://deb.debian.org/debian bookworm main\n");
+        assert_eq!(find_sources(apt.path()).unwrap(), apt.path().join("sources.list"));
+        put("sources.list.d/0000debian.sources", "Types: deb\n");
+        assert_eq!(find_sources(apt.path()).unwrap(), apt.path().join("sources.list.d/0000debian.sources"));
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub fn write(root: &Path, node: NodeId, nodes: &[NodeId], authority: &Authority,
     put("/usr/lib/systemd/system/kubelet.service", &units::kubelet(node), PUBLIC)?;
     put("/usr/lib/systemd/system/fip-lab-agent.service", &units::agent(node), PUBLIC)?;
     put("/usr/lib/systemd/system/fip-watchdog.service", units::WATCHDOG, PUBLIC)?;
+    put("/usr/lib/systemd/catalog/fip-watchdog.catalog", units::WATCHDOG_CATALOG, PUBLIC)?;
     let wants = root.join("etc/systemd/system/multi-user.target.wants");
     fs::create_dir_all(&wants).with_context(|| format!("cannot create {}", wants.display()))?;
     for unit in ["etcd.service", "kubelet.service", "fip-lab-agent.service"] {

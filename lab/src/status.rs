@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cgroup::Hierarchies;
-use crate::cluster::{self, Lab};
+use crate::cluster::Lab;
 use crate::network::FIP;
-use crate::node::{self, NodeId};
+use crate::node::NodeId;
 use crate::ready::member_status;
 use crate::{command, loops};
 
@@ -41,22 +40,10 @@ pub struct NodeStatus {
 /// # Errors
 /// The instance is not up at all.
 pub async fn read(name: &str) -> anyhow::Result<Vec<NodeStatus>> {
-    let options = cluster::recorded(name)?;
+    let lab = Lab::attach_to_what_runs(name)?;
     let mut all = Vec::new();
-    match Lab::attach(name) {
-        Ok(lab) => {
-            for node in lab.nodes() {
-                all.push(read_node(&lab, node.id).await);
-            }
-        }
-        // Some node does not run: say which.
-        Err(_) => {
-            let hierarchies = Hierarchies::detect()?;
-            for id in NodeId::first(options.nodes) {
-                let leader = node::leader(name, id, &hierarchies).map(|pid| pid.as_raw_nonzero().get());
-                all.push(NodeStatus { leader_pid: leader, ..absent(id) });
-            }
-        }
+    for id in NodeId::first(lab.options().nodes) {
+        all.push(if lab.find(id).is_ok() { read_node(&lab, id).await } else { absent(id) });
     }
     Ok(all)
 }

@@ -6,6 +6,9 @@ use crate::node::NodeId;
 /// The unit that ships to real nodes, unchanged.
 pub const WATCHDOG: &str = include_str!("../../systemd/fip-watchdog.service");
 
+/// What `journalctl --catalog` says about its entries.
+pub const WATCHDOG_CATALOG: &str = include_str!("../../systemd/fip-watchdog.catalog");
+
 const PKI: &str = "/etc/kubernetes/pki/etcd";
 
 /// etcd as kubeadm's static pod runs it: mutual TLS everywhere, timing at its defaults (heartbeat 100 ms, election 1000 ms).
@@ -42,12 +45,12 @@ pub fn etcd(node: NodeId, nodes: &[NodeId]) -> String {
     )
 }
 
-/// The kubelet stand-in. Pods outlive it, as they outlive a kubelet. It starts after etcd only so that the loop's first
-/// round finds it.
+/// The kubelet stand-in. Pods outlive it, as they outlive a kubelet. Not ordered after etcd: one without quorum is never
+/// ready, and the kubelet must start all the same.
 #[must_use]
 pub fn kubelet(node: NodeId) -> String {
     format!(
-        "[Unit]\nDescription=kubelet stand-in\nAfter=etcd.service\nStartLimitIntervalSec=0\n\n\
+        "[Unit]\nDescription=kubelet stand-in\nStartLimitIntervalSec=0\n\n\
          [Service]\nEnvironment=NODE_NAME={} FIP_LAB_NODE={node}\nExecStart=/usr/local/bin/fip-lab kubelet\n\
          KillMode=process\nDelegate=yes\nRestart=always\nRestartSec=1\nRestartPreventExitStatus=69\nOOMPolicy=continue\n",
         node.node_name()

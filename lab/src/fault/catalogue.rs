@@ -107,7 +107,7 @@ static CATALOGUE: [FaultInfo; 26] = [
     fault(
         "clock-jump",
         &[required("by", "±seconds"), optional("clock", "realtime|boottime|monotonic")],
-        "`boottime` and `monotonic`: restarts the watchdog with that clock shifted (time namespace, kernel 6.1 or later). `realtime` \
+        "`boottime` and `monotonic`: restarts the watchdog with that clock shifted (time namespace, kernel 5.6 or later). `realtime` \
          is refused: the wall clock cannot be namespaced, and a jump would be the host's",
         "restarts it with the host's clocks",
     ),

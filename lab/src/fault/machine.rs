@@ -1,8 +1,11 @@
 //! Faults of the machine as a whole: paused, out of disk, with another idea of the time.
 
+use std::fs;
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio::process::Command;
 
 use super::Target;
 
@@ -15,6 +18,9 @@ const FILLER: &str = ".fip-lab-filler";
 /// The source by which a mount of ours is known.
 const TINY: &str = "fip-lab-tiny";
 const CLOCK_DROP_IN: &str = "/run/systemd/system/fip-watchdog.service.d/fip-lab-clock.conf";
+/// Where the process that holds a time namespace says which one it is.
+const HOLDER: &str = "clock.pid";
+const HOLDER_LIMIT: Duration = Duration::from_secs(5);
 /// A year: more is a typing error.
 const JUMP_SECONDS_MAX: i64 = 366 * 86_400;
 
@@ -80,13 +86,52 @@ pub(super) async fn jump_clock(target: &Target<'_>) -> anyhow::Result<()> {
         "the wall clock cannot be namespaced: a jump would be the host's and every container's; clock=boottime or clock=monotonic \
          restarts the watchdog with that clock shifted"
     );
-    // `+`: outside of the unit's sandbox, which forbids new namespaces. The new clocks hold from the exec on (kernel 6.1).
-    let text =
-        format!("[Service]\nExecStart=\nExecStart=+/usr/bin/unshare --time --{clock} {seconds} -- /usr/bin/fip-watchdog run\n");
+    restore_clock(target).await?;
+    let holder = hold_time_namespace(target, clock, seconds).await?;
+    // `+`: outside of the unit's sandbox, which forbids to change namespaces.
+    let text = format!(
+        "[Service]\nExecStart=\nExecStart=+/usr/bin/nsenter --time=/proc/{holder}/ns/time -- /usr/bin/fip-watchdog run\n"
+    );
     let script =
         "mkdir -p \"${1%/*}\"; printf %s \"$2\" >\"$1\"; systemctl daemon-reload; systemctl restart fip-watchdog.service";
     target.shell(script, &[CLOCK_DROP_IN, &text]).await?;
     Ok(())
+}
+
+/// Starts a process in the node that does nothing but live in a time namespace with that offset, and gives its pid there. It
+/// comes from the host because a node has no CAP_SYS_TIME, with which its processes could set the host's clock.
+async fn hold_time_namespace(target: &Target<'_>, clock: &str, seconds: i64) -> anyhow::Result<i32> {
+    let pid_file = target.lab.shared(target.node).join(HOLDER);
+    let leader = target.lab.node(target.node).leader_pid.to_string();
+    let hold =
+        format!("echo $$ >/run/fip-lab/.{HOLDER} && mv /run/fip-lab/.{HOLDER} /run/fip-lab/{HOLDER} && exec sleep infinity");
+    let mut command = Command::new("setsid");
+    command.args([
+        "--fork",
+        "unshare",
+        "--time",
+        &format!("--{clock}={seconds}"),
+        "--",
+        "nsenter",
+        "--no-fork",
+        "--target",
+        &leader,
+    ]);
+    command.args(["--mount", "--uts", "--ipc", "--net", "--pid", "--", "sh", "-c", "sh -c \"$1\" &", "sh", &hold]);
+    // No fork by nsenter: one that waits is stopped, for ever, when the node powers off and stops its child.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status().await.context("cannot start the holder of a time namespace")?;
+    anyhow::ensure!(status.success(), "cannot start the holder of a time namespace: {status}");
+    let written = async {
+        loop {
+            if let Some(pid) = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok()) {
+                return pid;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let waited = tokio::time::timeout(HOLDER_LIMIT, written).await;
+    waited.context("no time namespace: the kernel has none, or a clock would become negative")
 }
 
 fn parse_jump(text: &str) -> anyhow::Result<i64> {
@@ -97,8 +142,9 @@ fn parse_jump(text: &str) -> anyhow::Result<i64> {
 }
 
 pub(super) async fn restore_clock(target: &Target<'_>) -> anyhow::Result<()> {
-    let script = "[ -e \"$1\" ] || exit 0; rm -f \"$1\"; systemctl daemon-reload; systemctl try-restart fip-watchdog.service";
-    target.shell(script, &[CLOCK_DROP_IN]).await?;
+    let script = "if [ -e \"$1\" ]; then rm -f \"$1\"; systemctl daemon-reload; systemctl try-restart fip-watchdog.service; fi; \
+                  if [ -e \"$2\" ]; then kill -KILL \"$(cat \"$2\")\" || :; rm -f \"$2\"; fi";
+    target.shell(script, &[CLOCK_DROP_IN, &format!("/run/fip-lab/{HOLDER}")]).await?;
     Ok(())
 }
 

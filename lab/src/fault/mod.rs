@@ -21,6 +21,7 @@ use anyhow::Context as _;
 pub use catalogue::{ArgInfo, FaultInfo, catalogue, list};
 
 use crate::cluster::Lab;
+use crate::command;
 use crate::node::NodeId;
 
 /// `systemctl` and `ip` answer in milliseconds; a stop job may take as long as a unit's stop time.
@@ -51,9 +52,13 @@ impl Target<'_> {
         self.lab.exec_ok(self.node, argv, EXEC_LIMIT).await
     }
 
-    /// Runs a shell script in the node that must succeed; `args` are its `$1`, `$2`, ….
+    /// Runs a shell script in the node that must succeed; `args` are its `$1`, `$2`, …. Of a failure only what the script
+    /// said is shown.
     async fn shell(&self, script: &str, args: &[&str]) -> anyhow::Result<String> {
-        self.run(&[&["sh", "-euc", script, "fip-lab"], args].concat()).await
+        let argv = [&["sh", "-euc", script, "fip-lab"], args].concat();
+        let output = self.lab.exec(self.node, &argv, EXEC_LIMIT).await?;
+        anyhow::ensure!(output.status.success(), "{}", command::tail(&String::from_utf8_lossy(&output.stderr), 4));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
@@ -143,13 +148,17 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Undoes all that was injected and not healed, newest first; one that fails does not keep the others from being healed.
+/// Undoes all that was injected and not healed: first thaws, since a frozen node answers nothing, then newest first. One that
+/// fails does not keep the others from being healed.
 ///
 /// # Errors
 /// Something cannot be undone; names all that.
 pub async fn heal_all(lab: &Lab) -> anyhow::Result<()> {
     let mut failed = Vec::new();
-    for injected in record::all(lab)?.into_iter().rev() {
+    let mut injected = record::all(lab)?;
+    injected.reverse();
+    injected.sort_by_key(|injected| injected.name != "node-freeze");
+    for injected in injected {
         if let Err(error) = heal(lab, &injected.name, injected.node, &BTreeMap::new()).await {
             failed.push(format!("{error:#}"));
         }
