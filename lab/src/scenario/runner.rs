@@ -147,16 +147,16 @@ impl Run<'_> {
     pub async fn until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         let deadline = clock::now() + limit;
         loop {
-            self.drain();
             if done(self) {
                 return true;
             }
             let left = deadline.saturating_sub(clock::now());
-            if left.is_zero() {
+            // One event at a time: a state that lasted only from one event to the next has been seen.
+            if let Ok(event) = self.events.try_recv() {
+                self.record.take(event);
+            } else if left.is_zero() {
                 return false;
-            }
-            // A timeout here is the tick; a closed channel would be noticed as sources lost.
-            if let Ok(Some(event)) = timeout(left.min(TICK), self.events.recv()).await {
+            } else if let Ok(Some(event)) = timeout(left.min(TICK), self.events.recv()).await {
                 self.record.take(event);
             }
         }
