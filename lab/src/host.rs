@@ -3,16 +3,16 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
-use tokio::process::Command;
 
 use crate::command;
 
 /// A program and the Debian package that has it.
-const TOOLS: [(&str, &str); 7] = [
+const TOOLS: [(&str, &str); 8] = [
     ("systemd-nspawn", "systemd-container"),
     ("mmdebstrap", "mmdebstrap"),
     ("nft", "nftables"),
@@ -20,13 +20,14 @@ const TOOLS: [(&str, &str); 7] = [
     ("nsenter", "util-linux"),
     ("unshare", "util-linux"),
     ("setsid", "util-linux"),
+    ("setpriv", "util-linux"),
 ];
 
 /// While it exists with exit status 101, packages that are installed start no service (Debian policy 9.3.3.1).
 const POLICY_RC_D: &str = "/usr/sbin/policy-rc.d";
 const POLICY_TEXT: &str = "#!/bin/sh\n# fip-lab: no service is to start while it installs packages\nexit 101\n";
 /// A slow mirror, not a dead one.
-const INSTALL_LIMIT: Duration = Duration::from_secs(10 * 60);
+const INSTALL_LIMIT_SECONDS: &str = "600";
 
 /// Checks that the lab can run here and installs packages that it lacks.
 ///
@@ -46,22 +47,33 @@ pub async fn prepare(progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
         "the lab needs what Debian packages as: {list}. Install the same from this system's packages, then run it again"
     );
     progress(&format!("installing {list} …"));
-    install(&missing).await.with_context(|| format!("cannot install {list}"))
+    // Not cancelled half-way: a package manager that is killed leaves the host half configured. The runtime waits for it.
+    let installing = tokio::task::spawn_blocking({
+        let packages: Vec<String> = missing.iter().map(|&package| package.to_owned()).collect();
+        move || install(&packages)
+    });
+    installing.await.context("the installation ended in a panic")?.with_context(|| format!("cannot install {list}"))
 }
 
-async fn install(packages: &[&str]) -> anyhow::Result<()> {
+fn install(packages: &[String]) -> anyhow::Result<()> {
     let _guard = NoServices::engage()?;
-    let mut update = Command::new("apt-get");
-    update.args(["update", "-q"]).env("DEBIAN_FRONTEND", "noninteractive");
     // An index that is old but there may do; the install tells.
-    let updated = command::success(&mut update, INSTALL_LIMIT).await;
-    let mut install = Command::new("apt-get");
-    install.args(["install", "-q", "-y", "--no-install-recommends"]).args(packages).env("DEBIAN_FRONTEND", "noninteractive");
-    match (command::success(&mut install, INSTALL_LIMIT).await, updated) {
-        (Ok(_), _) => Ok(()),
-        (Err(error), Ok(_)) => Err(error.into()),
-        (Err(error), Err(update)) => Err(anyhow::Error::from(error).context(format!("apt-get update failed before: {update}"))),
+    let updated = apt_get(&["update", "-q"], &[]);
+    match (apt_get(&["install", "-q", "-y", "--no-install-recommends"], packages), updated) {
+        (Ok(()), _) => Ok(()),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(update)) => Err(error.context(format!("apt-get update failed before: {update:#}"))),
     }
+}
+
+/// In a process group of its own, out of reach of the terminal's Ctrl-C; `timeout` bounds it, also when this process is killed.
+fn apt_get(args: &[&str], packages: &[String]) -> anyhow::Result<()> {
+    let mut command = Command::new("timeout");
+    command.arg(INSTALL_LIMIT_SECONDS).arg("apt-get").args(args).args(packages).env("DEBIAN_FRONTEND", "noninteractive");
+    let output = command.stdin(Stdio::null()).process_group(0).output().context("cannot start apt-get")?;
+    let said = command::tail(&String::from_utf8_lossy(&output.stderr), 8);
+    anyhow::ensure!(output.status.success(), "apt-get {} failed with {}: {said}", args.join(" "), output.status);
+    Ok(())
 }
 
 /// Programs of root may be in `sbin`, which a user's `PATH` under sudo may lack.

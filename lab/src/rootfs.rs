@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
-use crate::command;
+use crate::{command, teardown};
 
 /// What a node needs beyond `minbase`; small tools that an operator misses in a shell are worth their few hundred KiB.
 const PACKAGES: &str =
@@ -85,7 +85,22 @@ impl Recipe {
     }
 
     fn command(&self, target: &Path, hook: &Path) -> Command {
-        let mut command = Command::new("mmdebstrap");
+        // In namespaces of its own, that die with this process: a build whose fip-lab was killed must not go on in a directory
+        // that the next one clears away, and what it mounts (the host's /dev/shm among it) must not be there to be cleared.
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--pdeathsig",
+            "KILL",
+            "--",
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "--",
+        ]);
+        command.arg("mmdebstrap");
         command.args(["--mode=root", "--variant=minbase", "--quiet"]);
         command.arg(format!("--include={PACKAGES}"));
         for path in EXCLUDED {
@@ -160,6 +175,7 @@ pub async fn ensure(progress: &mut dyn FnMut(&str)) -> anyhow::Result<PathBuf> {
 fn remove_partial(cache: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(cache).with_context(|| format!("cannot list {}", cache.display()))?.flatten() {
         if entry.file_name().to_string_lossy().starts_with("partial-") {
+            teardown::unmount_below(&entry.path())?;
             fs::remove_dir_all(entry.path()).with_context(|| format!("cannot remove {}", entry.path().display()))?;
         }
     }

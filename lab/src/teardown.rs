@@ -32,15 +32,16 @@ pub(crate) async fn remove(name: &str) -> anyhow::Result<()> {
     note(hierarchies.remove(name, KILL_LIMIT).await);
     note(network::remove(name).await);
     let runtime = Paths::new(name).runtime().to_owned();
-    note(unmount_below(&runtime));
-    note(match fs::remove_dir_all(&runtime) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", runtime.display()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    });
+    note(unmount_below(&runtime).and_then(|()| remove_directory(&runtime)));
     anyhow::ensure!(failed.is_empty(), "lab {name} is not entirely gone: {}", failed.join("; "));
     Ok(())
+}
+
+fn remove_directory(directory: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.with_context(|| format!("cannot remove {}", directory.display())),
+    }
 }
 
 /// Asks systemd in each node to power off, and waits for all of them at once.
@@ -64,8 +65,9 @@ async fn power_off(name: &str, hierarchies: &Hierarchies) {
     }
 }
 
-/// Mounts that a node's own mount namespace should have kept to itself.
-fn unmount_below(directory: &Path) -> anyhow::Result<()> {
+/// Unmounts what is mounted there: mount namespaces should have kept it to themselves, and removing files through a mount would
+/// remove somebody else's.
+pub(crate) fn unmount_below(directory: &Path) -> anyhow::Result<()> {
     let mountinfo = fs::read_to_string("/proc/self/mountinfo").context("cannot read /proc/self/mountinfo")?;
     let mut points: Vec<PathBuf> = mountinfo
         .lines()
