@@ -10,7 +10,9 @@
 //! tokio's blocking threads. The loop alone decides, and it alone feeds the watchdog. Steps that ended are
 //! taken *before* the senses are read: a reading from before the end of a step must not judge it.
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,10 +21,10 @@ use tokio::sync::mpsc;
 use super::clock;
 use super::executor::{ALIAS_PATIENCE, Executor, Finished, Order};
 use super::gap::GapWatch;
-use super::pause::PauseFile;
 use super::sd_notify::Notifier;
-use super::senses::{Readings, Senses};
+use super::senses::Readings;
 use super::spoken::Spoken;
+use super::world::World;
 use crate::actuator::alias::AnnounceSchedule;
 use crate::audit::{Audit, AuditEvent, evidence};
 use crate::control::recent::{RecentStep, RecentSteps};
@@ -36,9 +38,6 @@ use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::Policy;
 use crate::policy::diff::diff;
-use crate::policy::reload::PolicyWatch;
-use crate::sensor::alias::AliasEvents;
-use crate::sensor::manifest::ManifestWatch;
 
 /// Least time between two rounds: a storm of events must not become a busy loop.
 const ROUND_MIN: Duration = Duration::from_millis(20);
@@ -50,23 +49,15 @@ const STOP_LIMIT: Duration = Duration::from_secs(40);
 const RECOVER_EVERY: Duration = Duration::from_secs(10);
 
 /// All that the loop needs; made by `startup`.
-pub struct Parts {
+pub struct Parts<W: World> {
     /// The policy in force.
     pub policy: Policy,
-    /// Its file.
-    pub policy_watch: PolicyWatch,
-    /// The senses.
-    pub senses: Senses,
-    /// Wakes when an address or a link changes; `None` if the kernel would not say.
-    pub alias_events: Option<AliasEvents>,
-    /// Wakes when the manifest directory changes.
-    pub manifest_watch: ManifestWatch,
+    /// Senses, what wakes, what an operator says.
+    pub world: W,
     /// The hands.
-    pub executor: Executor,
+    pub executor: Executor<W::Hands>,
     /// Cycles that earlier runs carried out.
     pub past_cycles: Vec<Moment>,
-    /// The operator's pause.
-    pub pause: PauseFile,
     /// Where everything is said.
     pub audit: Audit,
     /// systemd.
@@ -76,8 +67,8 @@ pub struct Parts {
 }
 
 /// The loop.
-pub struct Supervisor {
-    pub(super) parts: Parts,
+pub struct Supervisor<W: World> {
+    pub(super) parts: Parts<W>,
     machine: Machine,
     pub(super) summary: PolicySummary,
     spoken: Spoken,
@@ -96,12 +87,12 @@ enum Woke {
     Stop(&'static str),
 }
 
-impl Supervisor {
+impl<W: World> Supervisor<W> {
     /// A loop that has not begun.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts<W>) -> Self {
         let now = clock::now();
-        let summary = PolicySummary::of(&parts.policy, PathBuf::from(parts.policy_watch.path()), now);
+        let summary = PolicySummary::of(&parts.policy, PathBuf::from(parts.world.policy_path()), now);
         Self {
             machine: Machine::new(now, &parts.past_cycles),
             summary,
@@ -117,12 +108,9 @@ impl Supervisor {
         }
     }
 
-    /// Runs until a signal asks it to stop.
-    ///
-    /// # Errors
-    /// Signals cannot be received.
-    pub async fn run(mut self) -> std::io::Result<()> {
-        let mut signals = Signals::new()?;
+    /// Runs until `stop` says why to end.
+    pub async fn run(mut self, stop: impl Future<Output = &'static str>) {
+        tokio::pin!(stop);
         let mut depth = EtcdDepth::Status;
         loop {
             let began = clock::now();
@@ -134,11 +122,11 @@ impl Supervisor {
             depth = decision.etcd_depth;
             let deadline = self.deadline(&decision).max(began + ROUND_MIN);
             self.gap.expect_back_by(deadline);
-            match self.sleep(deadline, began + ROUND_MIN, &mut signals).await {
+            match self.sleep(deadline, began + ROUND_MIN, stop.as_mut()).await {
                 Woke::Round => {}
                 Woke::Stop(why) => {
                     self.stop(why).await;
-                    return Ok(());
+                    return;
                 }
             }
         }
@@ -147,7 +135,7 @@ impl Supervisor {
     /// Reads, decides, says, begins.
     async fn round(&mut self, depth: EtcdDepth) -> Decision {
         let in_flight = self.parts.executor.in_flight();
-        let readings = self.parts.senses.read(&self.parts.policy, depth).await;
+        let readings = self.parts.world.read(&self.parts.policy, depth).await;
         let now = clock::now();
         let Readings { etcd, heartbeat, process, alias, manifest } = readings;
         let observation = Observation {
@@ -158,11 +146,10 @@ impl Supervisor {
             manifest,
             cycle: self.parts.executor.cycle(),
             in_flight,
-            paused: self.parts.pause.in_force(clock::wall()),
+            paused: self.parts.world.paused(clock::wall()),
             resumed_at: self.gap.resumed_at(),
         };
         self.parts.executor.show(&observation);
-        self.parts.manifest_watch.check();
         let decision = self.machine.step(&observation, &self.parts.policy, now);
         self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
         for step in &decision.start {
@@ -187,7 +174,7 @@ impl Supervisor {
             self.parts.audit.emit(&AuditEvent::StepStarted { step, verdict, evidence });
         }
         self.machine.on_step_started(step, now);
-        let prover = self.parts.senses.prover();
+        let prover = self.parts.world.prover();
         self.parts.executor.start(Order { step, verdict, routine }, &self.parts.policy, prover);
     }
 
@@ -232,18 +219,12 @@ impl Supervisor {
     }
 
     fn adopt_policy(&mut self, now: Moment) {
-        let path = self.parts.policy_watch.path().to_owned();
-        match self.parts.policy_watch.poll() {
+        let path = self.parts.world.policy_path().to_owned();
+        match self.parts.world.edited_policy() {
             None => {}
             Some(Ok(policy)) => {
                 let changes = diff(&self.parts.policy, &policy);
-                self.parts.senses.adopt(&self.parts.policy, &policy);
-                if self.parts.policy.watched_loop.manifest != policy.watched_loop.manifest {
-                    self.parts.manifest_watch = super::startup::watch_manifest(&policy);
-                }
-                if self.parts.policy.fip != policy.fip {
-                    self.parts.alias_events = super::startup::watch_alias(&policy);
-                }
+                self.parts.world.adopt(&self.parts.policy, &policy);
                 self.summary = PolicySummary::of(&policy, path.clone(), now);
                 self.parts.policy = policy;
                 self.parts.audit.emit(&AuditEvent::PolicyLoaded { path, diff: changes });
@@ -272,7 +253,10 @@ impl Supervisor {
     }
 
     /// Sleeps until `deadline`; an event ends it early, but not before `earliest`. Answers questions meanwhile.
-    async fn sleep(&mut self, deadline: Moment, earliest: Moment, signals: &mut Signals) -> Woke {
+    async fn sleep<S>(&mut self, deadline: Moment, earliest: Moment, mut stop: Pin<&mut S>) -> Woke
+    where
+        S: Future<Output = &'static str>,
+    {
         let until = |moment: Moment| tokio::time::sleep(moment.since(clock::now()));
         let at_deadline = until(deadline);
         tokio::pin!(at_deadline);
@@ -280,13 +264,11 @@ impl Supervisor {
             let parts = &mut self.parts;
             tokio::select! {
                 biased;
-                why = signals.stop() => return Woke::Stop(why),
+                why = stop.as_mut() => return Woke::Stop(why),
                 () = &mut at_deadline => return Woke::Round,
                 Some(call) = parts.calls.recv() => self.answer(call),
                 finished = parts.executor.next_finished() => { self.finished.push(finished); break }
-                () = changed(parts.alias_events.as_ref()) => break,
-                () = parts.manifest_watch.changed() => break,
-                () = parts.policy_watch.wake() => break,
+                () = parts.world.changed() => break,
             }
         }
         until(earliest).await;
@@ -319,22 +301,19 @@ impl Supervisor {
     }
 }
 
-async fn changed(events: Option<&AliasEvents>) {
-    match events {
-        Some(events) => events.changed().await,
-        None => std::future::pending().await,
-    }
-}
-
 /// The signals that mean something. `SIGHUP` only ends a sleep: the policy file is looked at every round.
-struct Signals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    /// Listens from here on.
+    ///
+    /// # Errors
+    /// The kernel or the runtime refuses.
+    pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -342,7 +321,8 @@ impl Signals {
         })
     }
 
-    async fn stop(&mut self) -> &'static str {
+    /// The signal that asks for an end. Cancel-safe.
+    pub async fn stop(&mut self) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
