@@ -15,10 +15,10 @@ use super::sd_notify::Notifier;
 use super::senses::Senses;
 use super::supervisor::{Parts, Signals, Supervisor};
 use super::world::Node;
+use crate::actuator::manifest_cycle::{CycleError, Recovered};
 use crate::audit::{Audit, AuditEvent};
 use crate::control::lock::{InstanceLock, LockError};
 use crate::control::server::{BindError, ControlServer};
-use crate::decision::observation::CyclePhase;
 use crate::policy::Policy;
 use crate::policy::load::LoadError;
 use crate::policy::reload::PolicyWatch;
@@ -108,13 +108,8 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     let notifier = Notifier::from_env();
     notifier.ready();
     let alias_events = watch_alias(&policy);
-    let world = Node {
-        senses: Senses::new(&policy, table),
-        manifest_watch: watch_manifest(&policy),
-        policy_watch,
-        alias_events,
-        pause,
-    };
+    let world =
+        Node { senses: Senses::new(&policy, table), manifest_watch: watch_manifest(&policy), policy_watch, alias_events, pause };
     let supervisor = Supervisor::new(Parts { policy, world, executor, past_cycles, audit, notifier, calls });
     let outcome = match Signals::new() {
         Ok(mut signals) => {
@@ -150,10 +145,16 @@ fn unreachable_first_poll(path: &Path) -> Result<Policy, StartError> {
 
 /// Finishes an open cycle and says so; a failure is said too, and nothing is lost by it.
 pub async fn recover<H: Hands>(executor: &Executor<H>, audit: &Audit) {
-    let phase = executor.cycle().map_or(CyclePhase::Out, |cycle| cycle.phase);
-    match executor.recover().await {
+    say_recovered(executor.recover().await, audit);
+}
+
+/// Says how an open cycle was finished, or why it could not be.
+pub fn say_recovered(outcome: Result<Option<Recovered>, CycleError>, audit: &Audit) {
+    match outcome {
         Ok(None) => {}
-        Ok(Some(recovered)) => audit.emit(&AuditEvent::CycleRecovered { phase, outcome: recovered.detail }),
+        Ok(Some(recovered)) => {
+            audit.emit(&AuditEvent::CycleRecovered { phase: recovered.phase, outcome: recovered.detail });
+        }
         Err(error) => {
             tracing::error!(error = %chain(&error), "an open manifest cycle cannot be finished; it is tried again");
         }

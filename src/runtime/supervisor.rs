@@ -19,7 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock;
-use super::executor::{ALIAS_PATIENCE, Executor, Finished, Order};
+use super::executor::{ALIAS_PATIENCE, Ended, Executor, Finished, Order};
 use super::gap::GapWatch;
 use super::sd_notify::Notifier;
 use super::senses::Readings;
@@ -77,7 +77,7 @@ pub struct Supervisor<W: World> {
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
     pub(super) last: Option<(Observation, Decision)>,
-    finished: Vec<Finished>,
+    ended: Vec<Ended>,
     recover_at: Moment,
 }
 
@@ -102,7 +102,7 @@ impl<W: World> Supervisor<W> {
             recent: RecentSteps::default(),
             started_at: now,
             last: None,
-            finished: Vec::new(),
+            ended: Vec::new(),
             recover_at: now,
             parts,
         }
@@ -116,8 +116,8 @@ impl<W: World> Supervisor<W> {
             let began = clock::now();
             self.note_gap(began);
             self.adopt_policy(began);
-            self.finish_an_open_cycle(began).await;
-            self.take_finished();
+            self.take_ended();
+            self.finish_an_open_cycle(began);
             let decision = self.round(depth).await;
             depth = decision.etcd_depth;
             let deadline = self.deadline(&decision).max(began + ROUND_MIN);
@@ -178,34 +178,41 @@ impl<W: World> Supervisor<W> {
         self.parts.executor.start(Order { step, verdict, routine }, &self.parts.policy, prover);
     }
 
-    /// Steps that ended since the last round: to the machine, the audit and `status`.
-    fn take_finished(&mut self) {
-        for finished in std::mem::take(&mut self.finished) {
-            let Finished { step, verdict, started_at, outcome, routine } = finished;
-            let now = clock::now();
-            self.machine.on_step_finished(step, &outcome);
-            let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
-            if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
-                self.repeats = AnnounceSchedule::starting(now);
+    /// What ended since the last round: to the machine, the audit and `status`.
+    fn take_ended(&mut self) {
+        for ended in std::mem::take(&mut self.ended) {
+            match ended {
+                Ended::Step(finished) => self.take_finished(finished),
+                Ended::Recovery(outcome) => super::startup::say_recovered(outcome, &self.parts.audit),
             }
-            if succeeded && step == StepKind::ReleaseAlias {
-                self.repeats.stop();
-            }
-            if routine && succeeded {
-                if step == StepKind::RenewAlias {
-                    self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
-                }
-                continue;
-            }
-            let duration = now.since(started_at);
-            let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
-            self.parts.audit.emit(&match outcome.clone() {
-                StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
-                StepOutcome::Failed(reason) => AuditEvent::StepFailed { step, verdict, reason, duration, evidence },
-                StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
-            });
-            self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
         }
+    }
+
+    fn take_finished(&mut self, finished: Finished) {
+        let Finished { step, verdict, started_at, outcome, routine } = finished;
+        let now = clock::now();
+        self.machine.on_step_finished(step, &outcome);
+        let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
+        if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
+            self.repeats = AnnounceSchedule::starting(now);
+        }
+        if succeeded && step == StepKind::ReleaseAlias {
+            self.repeats.stop();
+        }
+        if routine && succeeded {
+            if step == StepKind::RenewAlias {
+                self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
+            }
+            return;
+        }
+        let duration = now.since(started_at);
+        let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
+        self.parts.audit.emit(&match outcome.clone() {
+            StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
+            StepOutcome::Failed(reason) => AuditEvent::StepFailed { step, verdict, reason, duration, evidence },
+            StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
+        });
+        self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
     }
 
     /// A pause of this daemon voids ages; what was under way when it began has been bounded by its own deadlines.
@@ -238,11 +245,11 @@ impl<W: World> Supervisor<W> {
     }
 
     /// An entry that stayed open (a read-only disk, say) is tried again, between steps.
-    async fn finish_an_open_cycle(&mut self, now: Moment) {
+    fn finish_an_open_cycle(&mut self, now: Moment) {
         let open = self.parts.executor.cycle().is_some() && !self.parts.executor.is_busy(Lane::Loop);
         if open && now >= self.recover_at {
             self.recover_at = now + RECOVER_EVERY;
-            super::startup::recover(&self.parts.executor, &self.parts.audit).await;
+            self.parts.executor.start_recovery();
         }
     }
 
@@ -267,7 +274,7 @@ impl<W: World> Supervisor<W> {
                 why = stop.as_mut() => return Woke::Stop(why),
                 () = &mut at_deadline => return Woke::Round,
                 Some(call) = parts.calls.recv() => self.answer(call),
-                finished = parts.executor.next_finished() => { self.finished.push(finished); break }
+                ended = parts.executor.next_ended() => { self.ended.push(ended); break }
                 () = parts.world.changed() => break,
             }
         }
@@ -291,12 +298,12 @@ impl<W: World> Supervisor<W> {
             if waited >= ALIAS_PATIENCE {
                 self.parts.executor.drop_alias_steps();
             }
-            match tokio::time::timeout(Duration::from_millis(250), self.parts.executor.next_finished()).await {
-                Ok(finished) => self.finished.push(finished),
+            match tokio::time::timeout(Duration::from_millis(250), self.parts.executor.next_ended()).await {
+                Ok(ended) => self.ended.push(ended),
                 Err(_elapsed) => self.parts.notifier.feed(clock::now()),
             }
         }
-        self.take_finished();
+        self.take_ended();
         self.parts.audit.flush();
     }
 }
