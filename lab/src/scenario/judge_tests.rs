@@ -1,3 +1,5 @@
+//! Expectations, judged on timelines made by hand.
+
 use super::*;
 use crate::probe::outage::{Heard, Segment};
 use crate::scenario::check;
