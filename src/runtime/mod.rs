@@ -14,3 +14,4 @@ pub mod startup;
 pub mod stderr;
 pub mod supervisor;
 pub mod telemetry;
+pub mod world;

@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock;
-use super::executor::Executor;
+use super::executor::{Executor, Hands, NodeHands};
 use super::pause::PauseFile;
 use super::sd_notify::Notifier;
 use super::senses::Senses;
 use super::signals::Signals;
 use super::supervisor::{Parts, Supervisor};
+use super::world::Node;
+use crate::actuator::manifest_cycle::{CycleError, Recovered};
 use crate::audit::{Audit, AuditEvent};
 use crate::control::lock::{InstanceLock, LockError};
 use crate::control::server::{BindError, ControlServer};
-use crate::decision::observation::CyclePhase;
 use crate::policy::Policy;
 use crate::policy::load::LoadError;
 use crate::policy::reload::PolicyWatch;
@@ -81,7 +82,7 @@ impl StartError {
 /// # Errors
 /// Whatever keeps it from watching; each names its object.
 pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
-    let signals = Signals::new().map_err(|error| StartError::Kernel("receive signals", error))?;
+    let mut signals = Signals::new().map_err(|error| StartError::Kernel("receive signals", error))?;
     make_dir(&options.runtime_dir)?;
     let lock = Arc::new(InstanceLock::acquire(&options.runtime_dir.join("lock"), clock::wall())?);
     let mut policy_watch = PolicyWatch::new(&options.policy);
@@ -94,7 +95,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     audit.emit(&AuditEvent::Started { mode: policy.mode, policy: options.policy.clone() });
 
     let table = Arc::new(AliasTable::open().map_err(|error| StartError::Kernel("open a netlink socket", error))?);
-    let executor = Executor::new(Arc::clone(&table), &policy.state_dir);
+    let executor = Executor::new(NodeHands::new(Arc::clone(&table), &policy.state_dir));
     recover(&executor, &audit).await;
     recover_elsewhere(&policy, &table, &audit).await;
     let past_cycles = executor.past_cycles(clock::now()).await.unwrap_or_else(|error| {
@@ -110,20 +111,10 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     let mut notifier = Notifier::from_env();
     notifier.ready();
     let alias_events = watch_alias(&policy);
-    let supervisor = Supervisor::new(Parts {
-        senses: Senses::new(&policy, table),
-        manifest_watch: watch_manifest(&policy),
-        policy,
-        policy_watch,
-        alias_events,
-        executor,
-        past_cycles,
-        pause,
-        audit,
-        notifier,
-        calls,
-    });
-    supervisor.run(signals).await;
+    let world =
+        Node { senses: Senses::new(&policy, table), manifest_watch: watch_manifest(&policy), policy_watch, alias_events, pause };
+    let supervisor = Supervisor::new(Parts { policy, world, executor, past_cycles, audit, notifier, calls });
+    supervisor.run(signals.stop()).await;
     serving.abort();
     // Joined so that the socket is unlinked before the lock is let go.
     drop(serving.await);
@@ -138,7 +129,7 @@ async fn refuse_policy(options: &Options, error: LoadError, audit: &Audit) -> St
     if state_dir.is_dir()
         && let Ok(table) = AliasTable::open()
     {
-        recover(&Executor::new(Arc::new(table), &state_dir), audit).await;
+        recover(&Executor::new(NodeHands::new(Arc::new(table), &state_dir)), audit).await;
     }
     audit.flush();
     StartError::Policy(error)
@@ -148,7 +139,7 @@ async fn refuse_policy(options: &Options, error: LoadError, audit: &Audit) -> St
 async fn recover_elsewhere(policy: &Policy, table: &Arc<AliasTable>, audit: &Audit) {
     let state_dir = default_state_dir();
     if state_dir != policy.state_dir && state_dir.is_dir() {
-        recover(&Executor::new(Arc::clone(table), &state_dir), audit).await;
+        recover(&Executor::new(NodeHands::new(Arc::clone(table), &state_dir)), audit).await;
     }
 }
 
@@ -163,11 +154,17 @@ fn unreachable_first_poll(path: &Path) -> Result<Policy, StartError> {
 }
 
 /// Finishes an open cycle and says so; a failure is said too, and nothing is lost by it.
-pub async fn recover(executor: &Executor, audit: &Audit) {
-    let phase = executor.cycle().map_or(CyclePhase::Out, |cycle| cycle.phase);
-    match executor.recover().await {
+pub async fn recover<H: Hands>(executor: &Executor<H>, audit: &Audit) {
+    say_recovered(executor.recover().await, audit);
+}
+
+/// Says how an open cycle was finished, or why it could not be.
+pub fn say_recovered(outcome: Result<Option<Recovered>, CycleError>, audit: &Audit) {
+    match outcome {
         Ok(None) => {}
-        Ok(Some(recovered)) => audit.emit(&AuditEvent::CycleRecovered { phase, outcome: recovered.detail }),
+        Ok(Some(recovered)) => {
+            audit.emit(&AuditEvent::CycleRecovered { phase: recovered.phase, outcome: recovered.detail });
+        }
         Err(error) => {
             tracing::error!(error = %chain(&error), "an open manifest cycle cannot be finished; it is tried again");
         }
