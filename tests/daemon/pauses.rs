@@ -36,7 +36,7 @@ fn a_pause_lasts_as_long_as_it_was_asked_for_and_ends_by_itself() {
     let daemon = node.start();
     let began = fip_watchdog::runtime::clock::now();
     out(&node, &["pause", "--reason", "short", "--for", "1s"]);
-    daemon.until_status("paused", |status| status.verdict == Verdict::Paused);
+    daemon.until_says("verdict paused");
     daemon.until_status("over", |status| status.verdict != Verdict::Paused);
     let lasted = fip_watchdog::runtime::clock::now().since(began);
     assert!(lasted >= std::time::Duration::from_secs(1), "{lasted:?}");
