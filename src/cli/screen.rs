@@ -37,6 +37,7 @@ pub fn render(report: &StatusReport, colour: bool) -> String {
     screen.line("loop", &sense(&facts.heartbeat, heartbeat));
     screen.line("", &format!("process {}", sense(&facts.process, process)));
     screen.line("manifest", &sense(&facts.manifest, manifest));
+    screen.line("kubelet", &sense(&facts.kubelet, |kubelet| if kubelet.running { "running" } else { "down" }.to_owned()));
     screen.line("cycle", cycle(facts.cycle));
     screen.work(report);
     screen.policy(report);

@@ -149,13 +149,14 @@ impl Supervisor {
         let in_flight = self.parts.executor.in_flight();
         let readings = self.parts.senses.read(&self.parts.policy, depth).await;
         let now = clock::now();
-        let Readings { etcd, heartbeat, process, alias, manifest } = readings;
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
             process,
             alias,
             manifest,
+            kubelet,
             cycle: self.parts.executor.cycle(),
             in_flight,
             paused: self.parts.pause.in_force(clock::wall()),
@@ -196,7 +197,7 @@ impl Supervisor {
         for finished in std::mem::take(&mut self.finished) {
             let Finished { step, verdict, started_at, outcome, routine } = finished;
             let now = clock::now();
-            self.machine.on_step_finished(step, &outcome);
+            self.machine.on_step_finished(step, &outcome, now);
             let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
             if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
                 self.repeats = AnnounceSchedule::starting(now);
@@ -214,7 +215,9 @@ impl Supervisor {
             let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
             self.parts.audit.emit(&match outcome.clone() {
                 StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
-                StepOutcome::Failed(reason) => AuditEvent::StepFailed { step, verdict, reason, duration, evidence },
+                StepOutcome::Failed(reason) | StepOutcome::PodStuck(reason) => {
+                    AuditEvent::StepFailed { step, verdict, reason, duration, evidence }
+                }
                 StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
             });
             self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
