@@ -124,16 +124,15 @@ fn expected(facts: &Facts, role_name: &str, fixed: Option<Verdict>, holding_name
 /// works beside a kubelet that does not is only healthy while it has something to put right.
 fn instead(facts: &Facts, verdict: Verdict, steady: bool) -> Verdict {
     let down = facts.kubelet_down.is_some_and(|age| age >= Duration::from_secs(5));
-    match verdict {
-        Verdict::LoopStalledFipMissing | Verdict::LoopStalledFipHeld | Verdict::LoopStalledFollower | Verdict::LoopAbsent => {
-            match (down, &facts.pod_stuck) {
-                (true, _) => Verdict::KubeletDown,
-                (false, Some(_)) => Verdict::PodStuck,
-                (false, None) => verdict,
-            }
-        }
-        Verdict::Healthy if down && steady => Verdict::KubeletDown,
-        other => other,
+    let loop_is_down =
+        [Verdict::LoopStalledFipMissing, Verdict::LoopStalledFipHeld, Verdict::LoopStalledFollower, Verdict::LoopAbsent]
+            .contains(&verdict);
+    if down && (loop_is_down || verdict == Verdict::Healthy && steady) {
+        Verdict::KubeletDown
+    } else if loop_is_down && facts.pod_stuck.is_some() {
+        Verdict::PodStuck
+    } else {
+        verdict
     }
 }
 

@@ -35,14 +35,27 @@ pub struct Audit {
 struct Sinks {
     journal: Option<JournalSocket>,
     lines: Option<Box<dyn Write + Send>>,
+    listener: Option<Listener>,
 }
+
+/// Is handed every event as it is, routine ones too.
+pub type Listener = Box<dyn FnMut(&AuditEvent) + Send>;
 
 impl Audit {
     /// An audit into the journal, into human lines, into both, or (in tests of others) into neither.
     /// `debug` says whether routine entries are written, not only counted.
     #[must_use]
     pub fn new(journal: Option<JournalSocket>, lines: Option<Box<dyn Write + Send>>, debug: bool) -> Self {
-        Self { sinks: Mutex::new(Sinks { journal, lines }), counters: std::array::from_fn(|_| AtomicU64::new(0)), debug }
+        let sinks = Mutex::new(Sinks { journal, lines, listener: None });
+        Self { sinks, counters: std::array::from_fn(|_| AtomicU64::new(0)), debug }
+    }
+
+    /// An audit that hands its events to a simulation instead of writing them.
+    #[must_use]
+    pub fn to_listener(listener: Listener) -> Self {
+        let audit = Self::new(None, None, true);
+        audit.sinks().listener = Some(listener);
+        audit
     }
 
     /// The audit of a daemon: into the journal where there is one, also when it was started by hand,
@@ -64,8 +77,14 @@ impl Audit {
         if priority == Priority::Debug && !self.debug {
             return;
         }
-        let entry = event.entry();
         let mut sinks = self.sinks();
+        if let Some(listener) = &mut sinks.listener {
+            listener(event);
+        }
+        if sinks.journal.is_none() && sinks.lines.is_none() {
+            return;
+        }
+        let entry = event.entry();
         if let Some(journal) = &mut sinks.journal {
             journal.send(journald::encode(kind, priority, &entry));
         }

@@ -2,12 +2,13 @@
 
 use super::clock;
 use super::supervisor::Supervisor;
+use super::world::World;
 use crate::control::protocol::{RefusalCode, Request, Response};
 use crate::control::report::{StatusInputs, StatusReport};
 use crate::control::server::Call;
 use crate::runtime::startup::chain;
 
-impl Supervisor {
+impl<W: World> Supervisor<W> {
     /// Answers one question. A peer that has gone away is no fault.
     pub(super) fn answer(&mut self, call: Call) {
         let response = self.respond(call.request);
@@ -18,11 +19,11 @@ impl Supervisor {
         match request {
             Request::Status => self.report().map_or_else(not_yet, |report| Response::Status(Box::new(report))),
             Request::Explain => self.report().map_or_else(not_yet, |report| Response::Explain(Box::new(report))),
-            Request::Pause { reason, length } => match self.parts.pause.pause(&reason, length, clock::wall()) {
+            Request::Pause { reason, length } => match self.parts.world.pause(&reason, length, clock::wall()) {
                 Ok(()) => Response::Paused { for_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX) },
                 Err(error) => Response::Refused { code: RefusalCode::BadRequest, reason: chain(&error) },
             },
-            Request::Resume => match self.parts.pause.resume() {
+            Request::Resume => match self.parts.world.resume() {
                 Ok(was_paused) => Response::Resumed { was_paused },
                 Err(error) => Response::Refused { code: RefusalCode::BadRequest, reason: chain(&error) },
             },

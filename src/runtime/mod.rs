@@ -12,3 +12,4 @@ pub mod spoken;
 pub mod startup;
 pub mod supervisor;
 pub mod telemetry;
+pub mod world;

@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock;
-use super::executor::Executor;
+use super::executor::{Executor, Hands, NodeHands};
 use super::pause::PauseFile;
 use super::sd_notify::Notifier;
 use super::senses::Senses;
-use super::supervisor::{Parts, Supervisor};
+use super::supervisor::{Parts, Signals, Supervisor};
+use super::world::Node;
+use crate::actuator::manifest_cycle::{CycleError, Recovered};
 use crate::audit::{Audit, AuditEvent};
 use crate::control::lock::{InstanceLock, LockError};
 use crate::control::server::{BindError, ControlServer};
-use crate::decision::observation::CyclePhase;
 use crate::policy::Policy;
 use crate::policy::load::LoadError;
 use crate::policy::reload::PolicyWatch;
@@ -92,7 +93,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     audit.emit(&AuditEvent::Started { mode: policy.mode, policy: options.policy.clone() });
 
     let table = Arc::new(AliasTable::open().map_err(|error| StartError::Kernel("open a netlink socket", error))?);
-    let executor = Executor::new(Arc::clone(&table), &policy.state_dir);
+    let executor = Executor::new(NodeHands::new(Arc::clone(&table), &policy.state_dir));
     recover(&executor, &audit).await;
     let past_cycles = executor.past_cycles(clock::now()).await.unwrap_or_else(|error| {
         tracing::error!(error = %chain(&error), "earlier cycles cannot be read; their budget counts as unspent");
@@ -107,20 +108,16 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     let notifier = Notifier::from_env();
     notifier.ready();
     let alias_events = watch_alias(&policy);
-    let supervisor = Supervisor::new(Parts {
-        senses: Senses::new(&policy, table),
-        manifest_watch: watch_manifest(&policy),
-        policy,
-        policy_watch,
-        alias_events,
-        executor,
-        past_cycles,
-        pause,
-        audit,
-        notifier,
-        calls,
-    });
-    let outcome = supervisor.run().await.map_err(|error| StartError::Kernel("receive signals", error));
+    let world =
+        Node { senses: Senses::new(&policy, table), manifest_watch: watch_manifest(&policy), policy_watch, alias_events, pause };
+    let supervisor = Supervisor::new(Parts { policy, world, executor, past_cycles, audit, notifier, calls });
+    let outcome = match Signals::new() {
+        Ok(mut signals) => {
+            supervisor.run(signals.stop()).await;
+            Ok(())
+        }
+        Err(error) => Err(StartError::Kernel("receive signals", error)),
+    };
     serving.abort();
     // Joined so that the socket is unlinked before the lock is let go.
     drop(serving.await);
@@ -135,7 +132,7 @@ async fn refuse_policy(options: &Options, error: LoadError, audit: &Audit) -> St
     if state_dir.is_dir()
         && let Ok(table) = AliasTable::open()
     {
-        recover(&Executor::new(Arc::new(table), &state_dir), audit).await;
+        recover(&Executor::new(NodeHands::new(Arc::new(table), &state_dir)), audit).await;
     }
     audit.flush();
     StartError::Policy(error)
@@ -147,11 +144,17 @@ fn unreachable_first_poll(path: &Path) -> Result<Policy, StartError> {
 }
 
 /// Finishes an open cycle and says so; a failure is said too, and nothing is lost by it.
-pub async fn recover(executor: &Executor, audit: &Audit) {
-    let phase = executor.cycle().map_or(CyclePhase::Out, |cycle| cycle.phase);
-    match executor.recover().await {
+pub async fn recover<H: Hands>(executor: &Executor<H>, audit: &Audit) {
+    say_recovered(executor.recover().await, audit);
+}
+
+/// Says how an open cycle was finished, or why it could not be.
+pub fn say_recovered(outcome: Result<Option<Recovered>, CycleError>, audit: &Audit) {
+    match outcome {
         Ok(None) => {}
-        Ok(Some(recovered)) => audit.emit(&AuditEvent::CycleRecovered { phase, outcome: recovered.detail }),
+        Ok(Some(recovered)) => {
+            audit.emit(&AuditEvent::CycleRecovered { phase: recovered.phase, outcome: recovered.detail });
+        }
         Err(error) => {
             tracing::error!(error = %chain(&error), "an open manifest cycle cannot be finished; it is tried again");
         }

@@ -21,6 +21,8 @@ use super::node::Node;
 use super::record::Record;
 use super::runner::{Run, StepFailed};
 use super::source::{CHANNEL, Sources};
+use crate::probe::client::PERIOD;
+use crate::probe::outage::Heard;
 
 /// What the command line says about a run.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +93,9 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     let (send, events) = mpsc::channel(CHANNEL);
     let sources = Sources::start(&lab, &send)?;
     let tell = send.clone();
-    let on_change = Box::new(move |at, heard| {
+    let on_change = Box::new(move |last_answer, heard| {
+        // Shown where the first datagram went unanswered, so that a fault comes before its effect.
+        let at = if heard == Heard::Silence { last_answer + PERIOD } else { last_answer };
         // Full only if nobody reads any more; the segments are complete all the same.
         drop(tell.try_send(Event { at, node: None, what: What::Client(heard) }));
     });
