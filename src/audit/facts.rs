@@ -47,6 +47,8 @@ pub struct Facts {
     pub alias: Sense<AliasFacts>,
     /// The manifest directory.
     pub manifest: Sense<ManifestFacts>,
+    /// The kubelet.
+    pub kubelet: Sense<KubeletFacts>,
     /// How far an open manifest cycle got.
     pub cycle: Option<CyclePhase>,
     /// Steps that are being carried out.
@@ -197,6 +199,13 @@ pub struct ManifestFacts {
     pub shadows: Vec<String>,
     /// Why it must not be moved.
     pub immovable: Option<String>,
+}
+
+/// The kubelet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KubeletFacts {
+    /// Whether its service has processes.
+    pub running: bool,
 }
 
 /// An operator's pause.

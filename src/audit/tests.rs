@@ -245,6 +245,7 @@ pub(crate) fn talkative(noise: &str) -> Observation {
             },
             at: Moment::default(),
         },
+        kubelet: Reading::Unknown(noise.to_owned()),
         cycle: None,
         in_flight: StepKind::ALL.into_iter().collect(),
         paused: None,

@@ -89,6 +89,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
         Verdict::Resumed => "nothing yet: it did not run for a while, so no age can be trusted",
         Verdict::Unknown => "nothing: what it cannot see it does not act on",
         Verdict::EtcdUnreachable | Verdict::LeaderUnproven => "nothing: without a proof of who leads no step is safe",
+        Verdict::KubeletDown => "nothing: without a kubelet nobody would start the loop again",
         Verdict::ManifestMissing => "nothing: a manifest that somebody removed is not put back",
         Verdict::NoQuorum
         | Verdict::LoopStalledFipMissing
@@ -97,6 +98,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
         | Verdict::FipOrphaned
         | Verdict::FipMissing
         | Verdict::LoopAbsent
+        | Verdict::PodStuck
         | Verdict::LogStalled => "nothing more: the policy names no further step for this verdict, or its goal is reached",
     }
 }
@@ -138,6 +140,7 @@ impl Screen {
         self.line("loop", &sense(&facts.heartbeat, heartbeat));
         self.line("", &format!("process {}", sense(&facts.process, process)));
         self.line("manifest", &sense(&facts.manifest, manifest));
+        self.line("kubelet", &sense(&facts.kubelet, |kubelet| if kubelet.running { "running" } else { "down" }.to_owned()));
     }
 
     fn work(&mut self, report: &StatusReport) {

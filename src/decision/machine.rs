@@ -12,7 +12,7 @@
 use super::budget::Budget;
 use super::facts::{Holding, LoopState, Role, last_beat};
 use super::judge::{Facts, Judgement, judge};
-use super::observation::{Observation, Reading};
+use super::observation::{KubeletView, Observation, Reading};
 use super::plan::{Decision, EtcdDepth, WaitingOn};
 use super::reasons::reasons;
 use super::safety::unsafe_to_run;
@@ -58,6 +58,9 @@ pub struct Machine {
     last_known_held: Option<bool>,
     manifest_missing_since: Option<Moment>,
     cycle_seen_at: Option<Moment>,
+    kubelet_down_since: Option<Moment>,
+    /// The last cycle failed because of the pod: how, and when it ended.
+    stuck: Option<Since<String>>,
     /// The alias appeared here, or came under our feet as leader, and has not been announced since.
     announce_due: bool,
     budget: Budget,
@@ -81,6 +84,8 @@ impl Machine {
             last_known_held: None,
             manifest_missing_since: None,
             cycle_seen_at: None,
+            kubelet_down_since: None,
+            stuck: None,
             announce_due: false,
             budget,
         }
@@ -120,7 +125,17 @@ impl Machine {
     }
 
     /// The executor finished `step`.
-    pub fn on_step_finished(&mut self, step: StepKind, outcome: &StepOutcome) {
+    pub fn on_step_finished(&mut self, step: StepKind, outcome: &StepOutcome, now: Moment) {
+        if step == StepKind::CycleManifest {
+            self.stuck = match outcome {
+                StepOutcome::PodStuck(how) => Some(Since { value: how.clone(), since: now }),
+                StepOutcome::Succeeded(_) => None,
+                StepOutcome::Refused(_) | StepOutcome::Failed(_) => self.stuck.take(),
+            };
+            if matches!(outcome, StepOutcome::Refused(_)) {
+                self.budget.give_back(step);
+            }
+        }
         let announces = matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias);
         if announces && matches!(outcome, StepOutcome::Succeeded(_)) {
             self.announce_due = false;
@@ -148,6 +163,7 @@ impl Machine {
         };
         self.note_holding(&holding, now);
         self.note_manifest(observation, now);
+        self.note_kubelet(observation, policy, now);
         let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         Facts {
@@ -160,6 +176,8 @@ impl Machine {
             holding_age: age(self.holding.since),
             watched_loop: self.loop_state(observation, policy, now, void_before),
             manifest_missing: self.manifest_missing_since.map(age),
+            kubelet_down: self.kubelet_down_since.map(age),
+            pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
             worst_round: policy.watched_loop.worst_round(),
         }
     }
@@ -185,6 +203,17 @@ impl Machine {
             self.cycle_seen_at = None;
             self.manifest_missing_since = if missing { self.manifest_missing_since.or(Some(now)) } else { None };
         }
+    }
+
+    /// A kubelet of which nothing is known is not down; a stuck pod is forgotten when a round is finished or the
+    /// cooldown is over, so that another cycle is tried.
+    fn note_kubelet(&mut self, observation: &Observation, policy: &Policy, now: Moment) {
+        self.kubelet_down_since = match observation.kubelet.fresh() {
+            Some(KubeletView::Down) => self.kubelet_down_since.or(Some(now)),
+            Some(KubeletView::Running) | None => None,
+        };
+        let beats_again = |since: Moment| last_beat(observation).is_some_and(|(_, at)| at > since);
+        self.stuck.take_if(|stuck| beats_again(stuck.since) || now.since(stuck.since) >= policy.limits.cooldown);
     }
 
     /// While its pod is being cycled the loop is down, until it beats again.

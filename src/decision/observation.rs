@@ -64,6 +64,8 @@ pub struct Observation {
     pub alias: Reading<AliasView>,
     /// The manifest directory.
     pub manifest: Reading<ManifestView>,
+    /// The kubelet.
+    pub kubelet: Reading<KubeletView>,
     /// The open manifest cycle, if there is one, from the cycle journal.
     pub cycle: Option<CycleView>,
     /// The steps that the executor is carrying out now.
@@ -289,6 +291,15 @@ pub struct ManifestView {
     pub shadows: Vec<PathBuf>,
     /// Why the manifest must not be moved (not a regular file, unreadable); `None` if it may be.
     pub immovable: Option<String>,
+}
+
+/// The kubelet, as far as it can be seen without asking it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KubeletView {
+    /// Its service has processes.
+    Running,
+    /// It has none: nobody acts on the manifest directory.
+    Down,
 }
 
 /// An open entry of the cycle journal.

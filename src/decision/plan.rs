@@ -136,6 +136,9 @@ pub enum UnsafeReason {
     /// Another file defines the same pod.
     #[error("another file defines the same pod: {0}")]
     ManifestShadowed(String),
+    /// The kubelet does not run.
+    #[error("the kubelet does not run, so nobody would end the old pod or start a new one")]
+    KubeletDown,
     /// A cycle is open already.
     #[error("a manifest cycle is open already")]
     CycleOpen,

@@ -15,6 +15,8 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         | Verdict::LoopStalledFipHeld
         | Verdict::LoopStalledFollower
         | Verdict::LoopAbsent
+        | Verdict::PodStuck
+        | Verdict::KubeletDown
         | Verdict::LogStalled => sentences.rotate_right(1),
         Verdict::FipOrphaned | Verdict::FipMissing => sentences.swap(0, 1),
         Verdict::Paused
@@ -31,6 +33,14 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         let sentence = format!("the manifest has been out of its directory for {} s, and not by us", missing.as_secs());
         let place = if verdict == Verdict::ManifestMissing { 0 } else { sentences.len() };
         sentences.insert(place, sentence);
+    }
+    if let Some(how) = &facts.pod_stuck {
+        let sentence = format!("the last manifest cycle failed: {how}");
+        sentences.insert(if verdict == Verdict::PodStuck { 0 } else { sentences.len() }, sentence);
+    }
+    if let Some(down) = facts.kubelet_down {
+        let sentence = format!("the kubelet has not been running for {} s, so nobody would restart the loop", down.as_secs());
+        sentences.insert(if verdict == Verdict::KubeletDown { 0 } else { sentences.len() }, sentence);
     }
     if facts.resumed {
         sentences.insert(0, "this daemon itself did not run for a while; all ages are void".to_owned());

@@ -6,7 +6,7 @@
 
 use super::facts::{Holding, LoopState, Role, last_beat, unknown_reason};
 use super::judge::Facts;
-use super::observation::{LoopFip, LoopVerdict, Observation, ProcessView, Quorum, Reading};
+use super::observation::{KubeletView, LoopFip, LoopVerdict, Observation, ProcessView, Quorum, Reading};
 use super::plan::UnsafeReason;
 use super::step::StepKind;
 use super::time::Moment;
@@ -116,6 +116,13 @@ fn cycle_manifest(observation: &Observation, facts: &Facts, policy: &Policy, now
     }
     if observation.cycle.is_some() {
         return Err(UnsafeReason::CycleOpen);
+    }
+    match observation.kubelet.fresh() {
+        Some(KubeletView::Running) => {}
+        Some(KubeletView::Down) => return Err(UnsafeReason::KubeletDown),
+        None => {
+            return Err(UnsafeReason::SenseUnknown { sense: "kubelet", reason: unknown_reason(&observation.kubelet) });
+        }
     }
     match &facts.watched_loop {
         LoopState::Stalled(_) => {}

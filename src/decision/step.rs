@@ -68,4 +68,6 @@ pub enum StepOutcome {
     Refused(String),
     /// It was tried and did not end well; what was undone.
     Failed(String),
+    /// A cycle whose old pod would not die, or after which no new one came; the manifest is back.
+    PodStuck(String),
 }

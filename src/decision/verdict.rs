@@ -34,6 +34,10 @@ pub enum Verdict {
     FipMissing,
     /// The manifest is there and no process has run for long.
     LoopAbsent,
+    /// The last cycle failed because the old pod would not die or no new one came, not long ago.
+    PodStuck,
+    /// The kubelet does not run: nobody would restart the loop.
+    KubeletDown,
     /// The log is frozen, the process works on.
     LogStalled,
     /// Leader or follower as it should be.
@@ -42,7 +46,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -57,6 +61,8 @@ impl Verdict {
         Self::FipOrphaned,
         Self::FipMissing,
         Self::LoopAbsent,
+        Self::PodStuck,
+        Self::KubeletDown,
         Self::LogStalled,
         Self::Healthy,
     ];
@@ -79,6 +85,8 @@ impl Verdict {
             Self::FipOrphaned => "fip_orphaned",
             Self::FipMissing => "fip_missing",
             Self::LoopAbsent => "loop_absent",
+            Self::PodStuck => "pod_stuck",
+            Self::KubeletDown => "kubelet_down",
             Self::LogStalled => "log_stalled",
             Self::Healthy => "healthy",
         }

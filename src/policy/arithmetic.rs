@@ -127,10 +127,12 @@ fn answers(policy: &Policy, verdict: Verdict, step: StepKind) -> bool {
     policy.remedies.get(&verdict).is_some_and(|ladder| ladder.contains(&step))
 }
 
-/// One cycle until the new pod has been through a round; the old one may need all of its grace and the margin.
+/// One cycle until the new pod has been through a round; the old one may need all of the margin after its kill, or after its
+/// grace period.
 fn cycle(policy: &Policy) -> [(&'static str, Duration); 4] {
+    let killed = policy.cycle.kill_after.filter(|after| *after < POD_GRACE).map(|after| ("cycle.kill_after", after));
     [
-        ("grace of the pod", POD_GRACE),
+        killed.unwrap_or(("grace of the pod", POD_GRACE)),
         ("cycle.death_margin", policy.cycle.death_margin),
         ("cycle.settle", policy.cycle.settle),
         ("start of the pod", POD_START),
@@ -212,8 +214,8 @@ mod tests {
                 "longest outage, the same with its process unseen: 62700ms = loop.stalled_after_log_only 1m + etcd.poll 1s + proof: etcd.deadline 1500ms + duplicate probe 200ms",
                 "longest double holding, watchdog dead: 11s = limits.alias_lease 10s + lateness of the kernel 1s",
                 "longest double holding, loop frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
-                "largest false-alarm pause of the loop: 49s = grace of the pod 30s + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
-                "largest false-alarm pause in an hour: 147s = 3 cycles an hour x 49s",
+                "largest false-alarm pause of the loop: 21500ms = cycle.kill_after 2500ms + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
+                "largest false-alarm pause in an hour: 64500ms = 3 cycles an hour x 21500ms",
             ]
         );
     }
@@ -229,6 +231,9 @@ mod tests {
     fn without_the_alias_step_an_outage_lasts_as_long_as_a_cycle() {
         let mut policy = default_policy();
         policy.remedies.insert(Verdict::LoopStalledFipMissing, vec![StepKind::CycleManifest]);
+        let Bound::Within { time, .. } = Arithmetic::of(&policy).outage_loop_already_frozen else { panic!("bounded") };
+        assert_eq!(time, Duration::from_millis(250 + 1500 + 5000 + 21_500 + 16_000));
+        policy.cycle.kill_after = None;
         let Bound::Within { time, .. } = Arithmetic::of(&policy).outage_loop_already_frozen else { panic!("bounded") };
         assert_eq!(time, Duration::from_millis(250 + 1500 + 5000 + 49_000 + 16_000));
         policy.remedies.remove(&Verdict::LoopStalledFipMissing);

@@ -122,6 +122,8 @@ pub struct LoopPolicy {
     pub container: String,
     /// Where the kubelet keeps pod logs, `/var/log/pods`.
     pub log_root: PathBuf,
+    /// The kubelet's systemd service.
+    pub kubelet_unit: String,
     /// How often the loop runs.
     pub interval: Duration,
     /// The `-m` of its curl.
@@ -147,7 +149,9 @@ pub struct CyclePolicy {
     /// Where the manifest waits while it is out: on the same mount as the manifest directory, and not
     /// in it. By default `<parent of the manifest directory>/fip-watchdog.staging`.
     pub staging_dir: PathBuf,
-    /// How long the old pod may take to die, beyond its own grace period.
+    /// How long the manifest has been out when the loop's process, if it still lives, is killed by us; `None` is never.
+    pub kill_after: Option<Duration>,
+    /// How long the old pod may take to die, beyond its own grace period or after it was killed.
     pub death_margin: Duration,
     /// How long to stay out after the old pod's end; under one housekeeping tick of the kubelet (2 s) a
     /// restart counts as a crash.
@@ -201,6 +205,7 @@ impl Policy {
                 pod: "wcp-fip".to_owned(),
                 container: "wcp-fip".to_owned(),
                 log_root: PathBuf::from("/var/log/pods"),
+                kubelet_unit: "kubelet.service".to_owned(),
                 interval: Duration::from_secs(5),
                 query_timeout: Duration::from_secs(10),
                 stalled_after: Duration::from_secs(20),
@@ -208,6 +213,7 @@ impl Policy {
             },
             cycle: CyclePolicy {
                 staging_dir: PathBuf::from("/etc/kubernetes/fip-watchdog.staging"),
+                kill_after: Some(Duration::from_millis(2500)),
                 death_margin: Duration::from_secs(15),
                 settle: Duration::from_secs(3),
                 verify_timeout: Duration::from_secs(30),
@@ -219,6 +225,8 @@ impl Policy {
                 (Verdict::FipOrphaned, vec![ReleaseAlias, CycleManifest]),
                 (Verdict::FipMissing, vec![ApplyAlias]),
                 (Verdict::LoopAbsent, vec![ApplyAlias]),
+                (Verdict::PodStuck, vec![ApplyAlias]),
+                (Verdict::KubeletDown, vec![ApplyAlias]),
                 (Verdict::NoQuorum, vec![ReleaseAlias]),
             ]),
             limits: LimitPolicy {

@@ -18,7 +18,7 @@ pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
         Verdict::LoopStalledFipHeld => &[AnnounceAlias, CycleManifest],
         Verdict::LoopStalledFollower => &[CycleManifest],
         Verdict::FipOrphaned => &[ReleaseAlias, CycleManifest],
-        Verdict::FipMissing | Verdict::LoopAbsent => &[ApplyAlias],
+        Verdict::FipMissing | Verdict::LoopAbsent | Verdict::PodStuck | Verdict::KubeletDown => &[ApplyAlias],
         Verdict::NoQuorum => &[ReleaseAlias],
         Verdict::Paused
         | Verdict::Starting
@@ -64,6 +64,15 @@ fn specific(verdict: Verdict, step: StepKind) -> Option<&'static str> {
         },
         Verdict::FipOrphaned => Some("another node leads, so the FIP must leave this one"),
         Verdict::LoopStalledFollower => Some("another node leads, so the FIP has no business here"),
+        Verdict::PodStuck | Verdict::KubeletDown => match step {
+            StepKind::CycleManifest if verdict == Verdict::PodStuck => {
+                Some("a cycle has just failed, and the next one waits for the cooldown")
+            }
+            StepKind::CycleManifest => Some("nobody would act on the manifest"),
+            StepKind::ReleaseAlias => Some("an alias that belongs elsewhere is `fip_orphaned`"),
+            StepKind::AnnounceAlias => Some("`apply_alias` announces by itself"),
+            StepKind::ApplyAlias | StepKind::RenewAlias | StepKind::HandOverAlias => None,
+        },
         Verdict::FipMissing | Verdict::LoopAbsent | Verdict::LoopStalledFipMissing | Verdict::LoopStalledFipHeld => match step {
             StepKind::ReleaseAlias => Some("this node leads, so the FIP belongs here"),
             StepKind::CycleManifest if verdict == Verdict::FipMissing => Some("the loop is alive"),

@@ -48,6 +48,7 @@ fn spell(policy: &Policy, section: &str, name: &str) -> Option<String> {
         | schema::Value::Text(..)
         | schema::Value::Path(_)
         | schema::Value::Duration(..)
+        | schema::Value::DurationOrNever(..)
         | schema::Value::Count(..)
         | schema::Value::Choice(_) => spelt,
     })

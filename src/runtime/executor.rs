@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::clock;
 use crate::actuator::alias::{AliasSettings, AliasSteps};
 use crate::actuator::arp::{ArpWire, PacketWire};
-use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, ProcCgroupWatch, Recovered, Verify};
+use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, Missing, ProcCgroupWatch, Recovered, Verify};
 use crate::decision::observation::{CycleView, Observation, ProcessView};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
@@ -307,14 +307,14 @@ pub struct NewPodBeats {
 }
 
 impl Verify for NewPodBeats {
-    async fn verified(&self) -> Result<String, String> {
+    async fn verified(&self) -> Result<String, Missing> {
         let seen = *self.seen.borrow();
         let Some(process) = seen.process.filter(|process| Some(*process) != self.old) else {
-            return Err("no new process of the loop".to_owned());
+            return Err(Missing::Pod("no new process of the loop".to_owned()));
         };
         match seen.beat_at {
             Some(beat_at) if beat_at > seen.seen_since => Ok(format!("the new loop, pid {}, finishes rounds", process.0)),
-            Some(_) | None => Err(format!("the new loop, pid {}, has finished no round yet", process.0)),
+            Some(_) | None => Err(Missing::Beat(format!("the new loop, pid {}, has finished no round yet", process.0))),
         }
     }
 }

@@ -139,13 +139,14 @@ impl<W: World> Supervisor<W> {
         let now = clock::now();
         // Some were read before the gap and some after it: together they are no observation.
         self.note_gap(now);
-        let Readings { etcd, heartbeat, process, alias, manifest } = readings;
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
             process,
             alias,
             manifest,
+            kubelet,
             cycle: self.parts.executor.cycle(),
             in_flight,
             paused: self.parts.world.paused(clock::wall()),
@@ -193,7 +194,7 @@ impl<W: World> Supervisor<W> {
     fn take_finished(&mut self, finished: Finished) {
         let Finished { step, verdict, started_at, outcome, routine } = finished;
         let now = clock::now();
-        self.machine.on_step_finished(step, &outcome);
+        self.machine.on_step_finished(step, &outcome, now);
         let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
         if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
             self.repeats = AnnounceSchedule::starting(now);
@@ -211,7 +212,9 @@ impl<W: World> Supervisor<W> {
         let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
         self.parts.audit.emit(&match outcome.clone() {
             StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
-            StepOutcome::Failed(reason) => AuditEvent::StepFailed { step, verdict, reason, duration, evidence },
+            StepOutcome::Failed(reason) | StepOutcome::PodStuck(reason) => {
+                AuditEvent::StepFailed { step, verdict, reason, duration, evidence }
+            }
             StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
         });
         self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });

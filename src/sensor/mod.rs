@@ -3,5 +3,6 @@
 pub mod alias;
 pub mod etcd;
 pub mod heartbeat;
+pub mod kubelet;
 pub mod manifest;
 pub mod process;

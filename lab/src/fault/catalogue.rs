@@ -47,8 +47,14 @@ pub fn catalogue() -> &'static [FaultInfo] {
     &CATALOGUE
 }
 
-static CATALOGUE: [FaultInfo; 26] = [
+static CATALOGUE: [FaultInfo; 27] = [
     fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
+    fault(
+        "loop-freeze",
+        &[],
+        "puts the loop's shell and its children into a frozen cgroup, where even SIGKILL stays pending, as in uninterruptible sleep",
+        "thaws them; what was sent meanwhile takes effect",
+    ),
     fault("loop-kill", &[], "SIGKILL to the loop's shell", "none: the kubelet starts it again"),
     fault(
         "log-reader-dead",
@@ -99,9 +105,9 @@ static CATALOGUE: [FaultInfo; 26] = [
     ),
     fault(
         "disk-full",
-        &[optional("path", "/etc/kubernetes"), optional("how", "fill|mount")],
+        &[optional("path", "/etc/kubernetes"), optional("how", "fill|mount|copy")],
         "`fill`: fills the file system that path is on (the node's root is one); `mount`: mounts a tiny full one over path, hiding \
-         what is there",
+         what is there; `copy`: the same with a copy of what is there",
         "frees it",
     ),
     fault(
@@ -123,7 +129,7 @@ static CATALOGUE: [FaultInfo; 26] = [
     ),
     fault(
         "kubelet-mode",
-        &[required("mode", "sources-not-ready,watch-dead,unkillable,log-reader-dead")],
+        &[required("mode", "sources-not-ready,watch-dead,unkillable,log-reader-dead,evict,termination-stuck")],
         "sets the kubelet's faults, separated by commas, in place of those before",
         "none of them",
     ),

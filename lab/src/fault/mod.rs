@@ -78,6 +78,7 @@ pub async fn inject(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String,
 async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
     match name {
         "loop-stop" => process::stop_loop(target),
+        "loop-freeze" => process::freeze_loop(target),
         "loop-kill" => process::kill_loop(target),
         "log-reader-dead" => process::kill_log_reader(target),
         "child-hang" => process::hang_child(target).await,
@@ -124,6 +125,7 @@ pub async fn heal(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String, S
 async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
     match name {
         "loop-stop" => process::continue_loop(target),
+        "loop-freeze" => process::thaw_loop(target),
         "log-reader-dead" => process::replace_container_without_reader(target),
         "child-hang" => process::release_child(target).await,
         "etcd-stop" => etcd::resume(target).await,

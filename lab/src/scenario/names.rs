@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::node::Node;
 
 /// The watchdog's verdicts.
-pub const VERDICTS: [&str; 16] = [
+pub const VERDICTS: [&str; 18] = [
     "paused",
     "starting",
     "resumed",
@@ -23,6 +23,8 @@ pub const VERDICTS: [&str; 16] = [
     "fip_orphaned",
     "fip_missing",
     "loop_absent",
+    "pod_stuck",
+    "kubelet_down",
     "log_stalled",
     "healthy",
 ];

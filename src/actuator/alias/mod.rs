@@ -206,6 +206,7 @@ fn timed(outcome: StepOutcome, started: Moment) -> StepOutcome {
         StepOutcome::Succeeded(text) => StepOutcome::Succeeded(add(text)),
         StepOutcome::Refused(text) => StepOutcome::Refused(add(text)),
         StepOutcome::Failed(text) => StepOutcome::Failed(add(text)),
+        StepOutcome::PodStuck(text) => StepOutcome::PodStuck(add(text)),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::audit::text::clip;
 use crate::control::recent::{RecentStep, RecentSteps};
 use crate::control::report::{PolicyRejection, PolicySummary, StatusInputs};
 use crate::decision::observation::{
-    AliasEntry, AliasView, Beat, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, LoopFip, LoopProcess, LoopVerdict,
-    ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    AliasEntry, AliasView, Beat, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip, LoopProcess,
+    LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
 };
 use crate::decision::plan::{Decision, EtcdDepth, UnsafeReason, WaitingOn};
 use crate::decision::step::{StepKind, StepOutcome};
@@ -66,6 +66,7 @@ fn observation() -> Observation {
             carrier: true,
         }),
         manifest: fresh(ManifestView { sha256: Some("1a2b3c4d5e6f7081".to_owned()), shadows: Vec::new(), immovable: None }),
+        kubelet: fresh(KubeletView::Running),
         cycle: None,
         in_flight: std::iter::once(StepKind::RenewAlias).collect(),
         paused: None,
@@ -121,6 +122,7 @@ etcd      leader, term 7, confirmed by a quorum 250ms ago, etcd 3.4.23
 loop      last beat 31s ago: follower, FIP untouched; log grew 31s ago
           process 1234 in state S, progress 30s ago, in anon_pipe_write
 manifest  present, sha256 1a2b3c4d5e6f
+kubelet   running
 cycle     none open
 doing     renew_alias
 waiting   cycle_manifest: the verdict must hold a little longer, 1.0s left

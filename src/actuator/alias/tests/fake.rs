@@ -183,7 +183,9 @@ impl ArpWire for Fake {
 
 pub(super) fn text(outcome: &StepOutcome) -> &str {
     match outcome {
-        StepOutcome::Succeeded(text) | StepOutcome::Refused(text) | StepOutcome::Failed(text) => text,
+        StepOutcome::Succeeded(text) | StepOutcome::Refused(text) | StepOutcome::Failed(text) | StepOutcome::PodStuck(text) => {
+            text
+        }
     }
 }
 
