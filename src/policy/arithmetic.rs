@@ -33,8 +33,10 @@ pub struct Arithmetic {
     pub outage_process_unseen: Bound,
     /// Two nodes hold the FIP, because a watchdog died right after it renewed its lease and another node leads.
     pub double_holding_watchdog_dead: Bound,
-    /// Two nodes hold the FIP, because the old leader's loop is frozen or slow and its watchdog runs.
+    /// Two nodes hold the FIP, because the old leader's loop is known to be frozen and its watchdog runs.
     pub double_holding_loop_frozen: Bound,
+    /// The same with a loop that may still let go by itself: it is slow, or froze as the leadership moved.
+    pub double_holding_loop_slow: Bound,
     /// A healthy loop is taken for frozen: for how long no loop runs on the node. The FIP stays where it is meanwhile.
     pub false_alarm_pause: Bound,
     /// The same summed over an hour.
@@ -95,7 +97,8 @@ impl Arithmetic {
             outage_loop_freezes_then: outage(policy, Some(("loop.stalled_after", watched.stalled_after))),
             outage_process_unseen: outage(policy, Some(("loop.stalled_after_log_only", watched.stalled_after_log_only))),
             double_holding_watchdog_dead: lease_left(policy),
-            double_holding_loop_frozen: orphan(policy),
+            double_holding_loop_frozen: orphan(policy, ("etcd.poll_alert", policy.etcd.poll_alert), None),
+            double_holding_loop_slow: orphan(policy, ("etcd.poll", policy.etcd.poll), Some(policy.watched_loop.worst_round())),
             false_alarm_pause: pause,
             false_alarm_pause_per_hour: per_hour,
         }
@@ -109,7 +112,8 @@ impl Arithmetic {
             ("longest outage, loop freezes as its node leads", &self.outage_loop_freezes_then),
             ("longest outage, the same with its process unseen", &self.outage_process_unseen),
             ("longest double holding, watchdog dead", &self.double_holding_watchdog_dead),
-            ("longest double holding, loop frozen", &self.double_holding_loop_frozen),
+            ("longest double holding, loop known to be frozen", &self.double_holding_loop_frozen),
+            ("longest double holding, loop slow or just frozen", &self.double_holding_loop_slow),
             ("largest false-alarm pause of the loop", &self.false_alarm_pause),
             ("largest false-alarm pause in an hour", &self.false_alarm_pause_per_hour),
         ]
@@ -170,16 +174,14 @@ fn lease_left(policy: &Policy) -> Bound {
     sum(&[("limits.alias_lease", policy.limits.alias_lease), ("lateness of the kernel", KERNEL_LATENESS)])
 }
 
-/// The old leader's loop gets its own worst round to let go; then it is done for it.
-fn orphan(policy: &Policy) -> Bound {
+/// From the leader change to the release: the next question to etcd, a proof; and for a loop that may let go by itself, its
+/// own worst round first.
+fn orphan(policy: &Policy, pace: (&str, Duration), own_round: Option<Duration>) -> Bound {
     if policy.mode == Mode::Observe {
         unbounded("observe mode changes nothing")
     } else if answers(policy, Verdict::FipOrphaned, StepKind::ReleaseAlias) {
-        sum(&[
-            ("worst round", policy.watched_loop.worst_round()),
-            ("etcd.poll", policy.etcd.poll),
-            ("proof: etcd.deadline", policy.etcd.deadline),
-        ])
+        let parts = own_round.map(|round| ("worst round", round)).into_iter();
+        sum(&parts.chain([pace, ("proof: etcd.deadline", policy.etcd.deadline)]).collect::<Vec<_>>())
     } else {
         unbounded("fip_orphaned is not answered by release_alias, and a restarted loop does not remove what its predecessor left")
     }
@@ -213,7 +215,8 @@ mod tests {
                 "longest outage, loop freezes as its node leads: 22700ms = loop.stalled_after 20s + etcd.poll 1s + proof: etcd.deadline 1500ms + duplicate probe 200ms",
                 "longest outage, the same with its process unseen: 62700ms = loop.stalled_after_log_only 1m + etcd.poll 1s + proof: etcd.deadline 1500ms + duplicate probe 200ms",
                 "longest double holding, watchdog dead: 11s = limits.alias_lease 10s + lateness of the kernel 1s",
-                "longest double holding, loop frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "longest double holding, loop known to be frozen: 1750ms = etcd.poll_alert 250ms + proof: etcd.deadline 1500ms",
+                "longest double holding, loop slow or just frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
                 "largest false-alarm pause of the loop: 21500ms = cycle.kill_after 2500ms + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
                 "largest false-alarm pause in an hour: 64500ms = 3 cycles an hour x 21500ms",
             ]
