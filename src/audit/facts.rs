@@ -47,6 +47,8 @@ pub struct Facts {
     pub alias: Sense<AliasFacts>,
     /// The manifest directory.
     pub manifest: Sense<ManifestFacts>,
+    /// Who else claims the FIP.
+    pub conflict: Sense<ConflictFacts>,
     /// How far an open manifest cycle got.
     pub cycle: Option<CyclePhase>,
     /// Steps that are being carried out.
@@ -87,6 +89,15 @@ pub enum EtcdFacts {
         /// Whether a quorum confirmed the claim in that round.
         quorum: QuorumFacts,
     },
+}
+
+/// Who else claims the FIP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConflictFacts {
+    /// The MAC of the last claim by another station.
+    pub mac: Option<String>,
+    /// Its age.
+    pub age_ms: Option<u64>,
 }
 
 /// What a member says it is.

@@ -41,6 +41,7 @@ pub const fn severity(verdict: Verdict) -> Priority {
         | Verdict::ManifestMissing
         | Verdict::LoopStalledFipMissing
         | Verdict::FipOrphaned
+        | Verdict::FipDuplicated
         | Verdict::FipMissing => Priority::Error,
         // Service stands, but not for long or not for certain.
         Verdict::Unknown

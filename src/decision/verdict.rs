@@ -32,6 +32,8 @@ pub enum Verdict {
     FipOrphaned,
     /// Proven leader, loop alive, no alias for longer than one worst round.
     FipMissing,
+    /// Another station answers for the FIP while we hold it.
+    FipDuplicated,
     /// The manifest is there and no process has run for long.
     LoopAbsent,
     /// The log is frozen, the process works on.
@@ -42,7 +44,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -56,6 +58,7 @@ impl Verdict {
         Self::LoopStalledFollower,
         Self::FipOrphaned,
         Self::FipMissing,
+        Self::FipDuplicated,
         Self::LoopAbsent,
         Self::LogStalled,
         Self::Healthy,
@@ -78,6 +81,7 @@ impl Verdict {
             Self::LoopStalledFollower => "loop_stalled_follower",
             Self::FipOrphaned => "fip_orphaned",
             Self::FipMissing => "fip_missing",
+            Self::FipDuplicated => "fip_duplicated",
             Self::LoopAbsent => "loop_absent",
             Self::LogStalled => "log_stalled",
             Self::Healthy => "healthy",

@@ -57,6 +57,7 @@ fn property(key: &Key, defaults: &Policy) -> Json {
         Value::Path(_) => json!({ "type": "string", "pattern": "^/" }),
         Value::Duration(..) => json!({ "type": "string", "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$" }),
         Value::Count(min, max, _) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Value::Switch(_) => json!({ "type": "boolean" }),
         Value::Choice(choice) => json!({ "enum": choice.words }),
     };
     if let Some(map) = property.as_object_mut() {
@@ -65,6 +66,7 @@ fn property(key: &Key, defaults: &Policy) -> Json {
         match key.value {
             Value::Version | Value::Address(_) => {}
             Value::Count(..) => drop(map.insert("default".to_owned(), json!(spelt.parse::<u32>().ok()))),
+            Value::Switch(_) => drop(map.insert("default".to_owned(), json!(spelt == "true"))),
             Value::Text(..) | Value::Path(_) | Value::Duration(..) | Value::Choice(_) => {
                 map.insert("default".to_owned(), json!(spelt));
             }

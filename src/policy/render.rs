@@ -49,6 +49,7 @@ fn spell(policy: &Policy, section: &str, name: &str) -> Option<String> {
         | schema::Value::Path(_)
         | schema::Value::Duration(..)
         | schema::Value::Count(..)
+        | schema::Value::Switch(_)
         | schema::Value::Choice(_) => spelt,
     })
 }

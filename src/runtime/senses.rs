@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::clock;
 use super::offload::{Offloaded, into_reading};
-use crate::decision::observation::{AliasView, EtcdView, HeartbeatView, ManifestView, ProcessView, Reading};
+use crate::decision::observation::{AliasView, ConflictView, EtcdView, HeartbeatView, ManifestView, ProcessView, Reading};
 use crate::decision::plan::EtcdDepth;
 use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable as _, AliasTable};
+use crate::sensor::conflict::ConflictSensor;
 use crate::sensor::etcd::{EtcdProver, EtcdSensor};
 use crate::sensor::heartbeat::HeartbeatSensor;
 use crate::sensor::manifest::ManifestSensor;
@@ -30,6 +31,8 @@ pub struct Readings {
     pub alias: Reading<AliasView>,
     /// The manifest directory.
     pub manifest: Reading<ManifestView>,
+    /// Who else claims the FIP.
+    pub conflict: Reading<ConflictView>,
 }
 
 /// The loop's two heartbeats: the process is found by what the log's directory is called.
@@ -44,6 +47,7 @@ struct LoopSenses {
 pub struct Senses {
     etcd: EtcdSensor,
     alias: Arc<AliasTable>,
+    conflict: ConflictSensor,
     watched_loop: Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)>,
     manifest: Offloaded<ManifestSensor, Reading<ManifestView>>,
 }
@@ -52,7 +56,13 @@ impl Senses {
     /// The senses that a policy asks for.
     #[must_use]
     pub fn new(policy: &Policy, alias: Arc<AliasTable>) -> Self {
-        Self { etcd: EtcdSensor::new(&policy.etcd), alias, watched_loop: watched_loop(policy), manifest: manifest(policy) }
+        Self {
+            etcd: EtcdSensor::new(&policy.etcd),
+            alias,
+            conflict: ConflictSensor::default(),
+            watched_loop: watched_loop(policy),
+            manifest: manifest(policy),
+        }
     }
 
     /// Takes over a new policy. A sense whose part of it is unchanged goes on with what it knows.
@@ -81,7 +91,8 @@ impl Senses {
         );
         let (heartbeat, process) =
             watched_loop.unwrap_or_else(|reason| (Reading::Unknown(reason.clone()), Reading::Unknown(reason)));
-        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest) }
+        let conflict = self.conflict.read(&policy.fip.interface, policy.fip.address, &alias, clock::now());
+        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest), conflict }
     }
 
     /// A prover for the alias steps.

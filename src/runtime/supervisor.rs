@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock;
-use super::executor::{ALIAS_PATIENCE, Executor, Finished, Order};
+use super::executor::{Executor, Finished, Order};
 use super::gap::GapWatch;
 use super::pause::PauseFile;
 use super::sd_notify::Notifier;
@@ -43,8 +43,8 @@ use crate::sensor::manifest::ManifestWatch;
 /// Least time between two rounds: a storm of events must not become a busy loop.
 const ROUND_MIN: Duration = Duration::from_millis(20);
 
-/// How long a stop may take until the manifest is back; below the unit's `TimeoutStopSec`.
-const STOP_LIMIT: Duration = Duration::from_secs(40);
+/// The senses but etcd answer within this time or are unknown; see their deadlines.
+const READ_LIMIT: Duration = Duration::from_secs(2);
 
 /// Between two attempts to finish a cycle that could not be finished.
 const RECOVER_EVERY: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ pub struct Parts {
 /// The loop.
 pub struct Supervisor {
     pub(super) parts: Parts,
-    machine: Machine,
+    pub(super) machine: Machine,
     pub(super) summary: PolicySummary,
     spoken: Spoken,
     gap: GapWatch,
@@ -86,7 +86,7 @@ pub struct Supervisor {
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
     pub(super) last: Option<(Observation, Decision)>,
-    finished: Vec<Finished>,
+    pub(super) finished: Vec<Finished>,
     recover_at: Moment,
 }
 
@@ -127,7 +127,7 @@ impl Supervisor {
         loop {
             let began = clock::now();
             self.note_gap(began);
-            self.adopt_policy(began);
+            self.adopt_policy(began).await;
             self.finish_an_open_cycle(began).await;
             self.take_finished();
             let decision = self.round(depth).await;
@@ -144,24 +144,34 @@ impl Supervisor {
         }
     }
 
-    /// Reads, decides, says, begins.
-    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+    /// Reads all senses. A pause of this daemon while it reads counts like one while it sleeps: what was read before
+    /// it is void.
+    pub(super) async fn observe(&mut self, depth: EtcdDepth) -> Observation {
         let in_flight = self.parts.executor.in_flight();
+        self.gap.expect_back_by(clock::now() + self.parts.policy.etcd.deadline.max(READ_LIMIT));
         let readings = self.parts.senses.read(&self.parts.policy, depth).await;
-        let now = clock::now();
-        let Readings { etcd, heartbeat, process, alias, manifest } = readings;
+        self.note_gap(clock::now());
+        let Readings { etcd, heartbeat, process, alias, manifest, conflict } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
             process,
             alias,
             manifest,
+            conflict,
             cycle: self.parts.executor.cycle(),
             in_flight,
             paused: self.parts.pause.in_force(clock::wall()),
             resumed_at: self.gap.resumed_at(),
         };
         self.parts.executor.show(&observation);
+        observation
+    }
+
+    /// Reads, decides, says, begins.
+    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+        let observation = self.observe(depth).await;
+        let now = clock::now();
         self.parts.manifest_watch.check();
         let decision = self.machine.step(&observation, &self.parts.policy, now);
         self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
@@ -179,7 +189,7 @@ impl Supervisor {
         decision
     }
 
-    fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
+    pub(super) fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
         let now = clock::now();
         let routine = repeat || step == StepKind::RenewAlias;
         if !routine {
@@ -192,13 +202,14 @@ impl Supervisor {
     }
 
     /// Steps that ended since the last round: to the machine, the audit and `status`.
-    fn take_finished(&mut self) {
+    pub(super) fn take_finished(&mut self) {
         for finished in std::mem::take(&mut self.finished) {
             let Finished { step, verdict, started_at, outcome, routine } = finished;
             let now = clock::now();
+            let arrival = step == StepKind::ApplyAlias || (step == StepKind::AnnounceAlias && self.machine.announces_arrival());
             self.machine.on_step_finished(step, &outcome);
             let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
-            if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
+            if succeeded && !routine && arrival {
                 self.repeats = AnnounceSchedule::starting(now);
             }
             if succeeded && step == StepKind::ReleaseAlias {
@@ -231,12 +242,15 @@ impl Supervisor {
         }
     }
 
-    fn adopt_policy(&mut self, now: Moment) {
+    async fn adopt_policy(&mut self, now: Moment) {
         let path = self.parts.policy_watch.path().to_owned();
         match self.parts.policy_watch.poll() {
             None => {}
             Some(Ok(policy)) => {
                 let changes = diff(&self.parts.policy, &policy);
+                if super::farewell::ends_our_say(&self.parts.policy, &policy) {
+                    self.farewell().await;
+                }
                 self.parts.senses.adopt(&self.parts.policy, &policy);
                 if self.parts.policy.watched_loop.manifest != policy.watched_loop.manifest {
                     self.parts.manifest_watch = super::startup::watch_manifest(&policy);
@@ -291,31 +305,6 @@ impl Supervisor {
         }
         until(earliest).await;
         Woke::Round
-    }
-
-    /// Ends in order: no new step; a manifest that is out goes back; a lease runs out by itself, so that a
-    /// restart within its lifetime takes it up again.
-    async fn stop(&mut self, why: &'static str) {
-        self.parts.audit.emit(&AuditEvent::Stopping { reason: why.to_owned() });
-        self.parts.notifier.stopping(why);
-        let began = clock::now();
-        self.parts.executor.stop();
-        while self.parts.executor.is_busy(Lane::Alias) || self.parts.executor.is_busy(Lane::Loop) {
-            let waited = clock::now().since(began);
-            if waited >= STOP_LIMIT {
-                tracing::error!("a cycle has not ended; the next start finishes it");
-                break;
-            }
-            if waited >= ALIAS_PATIENCE {
-                self.parts.executor.drop_alias_steps();
-            }
-            match tokio::time::timeout(Duration::from_millis(250), self.parts.executor.next_finished()).await {
-                Ok(finished) => self.finished.push(finished),
-                Err(_elapsed) => self.parts.notifier.feed(clock::now()),
-            }
-        }
-        self.take_finished();
-        self.parts.audit.flush();
     }
 }
 
