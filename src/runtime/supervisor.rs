@@ -215,6 +215,11 @@ impl Supervisor {
             if succeeded && step == StepKind::ReleaseAlias {
                 self.repeats.stop();
             }
+            if routine && step == StepKind::AnnounceAlias && matches!(outcome, StepOutcome::Refused(_)) {
+                // A repeat that is refused: the FIP is elsewhere by now, and its new place is announced there.
+                self.repeats.stop();
+                continue;
+            }
             if routine && succeeded {
                 if step == StepKind::RenewAlias {
                     self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
