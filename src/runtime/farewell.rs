@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::clock;
 use super::executor::ALIAS_PATIENCE;
 use super::supervisor::Supervisor;
+use super::world::World;
 use crate::audit::AuditEvent;
 use crate::decision::observation::Observation;
 use crate::decision::plan::EtcdDepth;
@@ -33,7 +34,7 @@ pub(super) fn ends_our_say(old: &Policy, new: &Policy) -> bool {
     old.mode == Mode::Enforce && (new.mode == Mode::Observe || moved)
 }
 
-impl Supervisor {
+impl<W: World> Supervisor<W> {
     /// Ends in order: no new step but upkeep; a manifest that is out goes back; the alias is left as it should be.
     pub(super) async fn stop(&mut self, why: &'static str) {
         self.parts.audit.emit(&AuditEvent::Stopping { reason: why.to_owned() });
@@ -58,7 +59,7 @@ impl Supervisor {
             }
             self.wait_for_a_step(TICK).await;
         }
-        self.take_finished();
+        self.take_ended();
         self.farewell().await;
         self.parts.audit.flush();
     }
@@ -73,7 +74,7 @@ impl Supervisor {
             }
             self.wait_for_a_step(TICK).await;
         }
-        self.take_finished();
+        self.take_ended();
     }
 
     /// Asks etcd only where there is a lease to decide about.
@@ -90,8 +91,8 @@ impl Supervisor {
     }
 
     async fn wait_for_a_step(&mut self, limit: Duration) {
-        match tokio::time::timeout(limit, self.parts.executor.next_finished()).await {
-            Ok(finished) => self.finished.push(finished),
+        match tokio::time::timeout(limit, self.parts.executor.next_ended()).await {
+            Ok(ended) => self.ended.push(ended),
             Err(_elapsed) => self.parts.notifier.feed(clock::now()),
         }
     }

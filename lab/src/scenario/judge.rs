@@ -101,6 +101,9 @@ impl Evidence {
     /// The same question to each of several nodes.
     fn each(&self, node: &NodeRef, what: &str, ask: impl Fn(Node) -> (bool, String)) -> Finding {
         let nodes = self.nodes(node);
+        if let (NodeRef::Variable(name), []) = (node, nodes.as_slice()) {
+            return Finding::new(false, format!("${name} {what}"), format!("${name} was never bound"));
+        }
         let answers: Vec<_> = nodes.iter().map(|node| (node, ask(*node))).collect();
         let passed = !answers.is_empty() && answers.iter().all(|(_, (good, _))| *good);
         let who = match nodes.as_slice() {

@@ -210,3 +210,29 @@ fn the_report_survives_the_wire_and_stays_far_below_the_bound_of_the_client() {
     let line = crate::control::protocol::encode_response(&response).unwrap();
     assert_eq!(crate::control::protocol::parse_response(line.as_bytes()), Ok(response), "{}", clip(&line, 500));
 }
+
+#[test]
+fn an_explanation_tells_what_is_seen_what_would_be_done_and_what_it_waits_for() {
+    let text = explain(&report(&observation(), &decision(), &policy()), false);
+    let (_, plan) = text.split_once("\nWhat it would do\n").unwrap();
+    assert!(text.contains("\nWhat it sees\nFIP       192.168.111.200 on eth0: held here by us, lease has 7.2s left\n"), "{text}");
+    assert_eq!(
+        plan,
+        "          renew_alias is under way
+          cycle_manifest, when what it waits for is over
+
+What it waits for
+          cycle_manifest: the verdict must hold a little longer, 1.0s left
+"
+    );
+}
+
+#[test]
+fn an_explanation_of_nothing_says_why_nothing_is_done() {
+    for verdict in Verdict::ALL {
+        let decision = Decision { verdict, start: Vec::new(), waiting_on: Vec::new(), ..decision() };
+        let observation = Observation { in_flight: std::collections::BTreeSet::new(), ..observation() };
+        let text = explain(&report(&observation, &decision, &policy()), false);
+        assert!(text.contains("\nWhat it would do\n          nothing"), "{text}");
+    }
+}

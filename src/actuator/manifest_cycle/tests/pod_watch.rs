@@ -1,3 +1,5 @@
+//! The old pod's end, by processes and cgroup trees.
+
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 

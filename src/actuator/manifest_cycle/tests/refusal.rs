@@ -1,3 +1,5 @@
+//! What keeps a cycle from beginning, each with a reason that names its object.
+
 use std::os::unix::fs::symlink;
 use std::process::Command;
 

@@ -1,3 +1,5 @@
+//! Whole cycles, and other writers in the middle of them.
+
 use super::*;
 use crate::actuator::journal::Outcome;
 
