@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
-    AliasEntry, AliasView, Beat, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip,
-    LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
+    KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
 };
 use fip_watchdog::decision::plan::{Decision, WaitingOn};
 use fip_watchdog::decision::step::{Lane, StepKind, StepOutcome};
@@ -21,6 +21,13 @@ use proptest::prelude::*;
 
 fn policy() -> Policy {
     Policy::with_defaults(Ipv4Addr::new(192, 0, 2, 10), "eth0")
+}
+
+/// The default one, and the one that leases the loop's alias too.
+fn policies() -> [Policy; 2] {
+    let mut leasing = policy();
+    leasing.fip.lease_loop_alias = true;
+    [policy(), leasing]
 }
 
 fn at(millis: u64) -> Moment {
@@ -38,6 +45,8 @@ struct Sight {
     beat_leads: bool,
     process: Option<(bool, u64, usize)>,
     alias: Option<Option<Option<u64>>>,
+    lent: bool,
+    claim_age_ms: Option<Option<u64>>,
     link: bool,
     manifest: Option<(bool, bool, bool)>,
     kubelet: Option<bool>,
@@ -61,6 +70,8 @@ prop_compose! {
         beat_leads in any::<bool>(),
         process in option::weighted(0.9, (prop::bool::weighted(0.9), prop_oneof![0_u64..7_000, 15_000_u64..200_000], 1_usize..3)),
         alias in option::weighted(0.95, option::of(option::of(0_u64..10_000))),
+        lent in any::<bool>(),
+        claim_age_ms in option::weighted(0.9, option::weighted(0.3, 0_u64..8_000)),
         link in prop::bool::weighted(0.9),
         manifest in option::weighted(0.9, (prop::bool::weighted(0.9), prop::bool::weighted(0.1), prop::bool::weighted(0.1))),
         kubelet in option::weighted(0.95, prop::bool::weighted(0.9)),
@@ -70,7 +81,7 @@ prop_compose! {
         paused in prop::bool::weighted(0.05),
         resumed_ago_ms in option::weighted(0.1, 0_u64..60_000),
     ) -> Sight {
-        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, process, alias, link, manifest, kubelet, sticks, cycle, lanes, paused, resumed_ago_ms }
+        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, process, alias, lent, claim_age_ms, link, manifest, kubelet, sticks, cycle, lanes, paused, resumed_ago_ms }
     }
 }
 
@@ -132,12 +143,19 @@ fn observe(sight: &Sight, now_ms: u64) -> Observation {
     });
     let alias = sight.alias.map(|entry| AliasView {
         entries: entry
-            .map(|lease| AliasEntry { prefix_len: 32, valid_for: lease.map(Duration::from_millis) })
+            .map(|lease| AliasEntry {
+                prefix_len: 32,
+                valid_for: lease.map(Duration::from_millis),
+                lent: sight.lent && lease.is_some(),
+            })
             .into_iter()
             .collect(),
         up: true,
         carrier: sight.link,
     });
+    let conflict = sight
+        .claim_age_ms
+        .map(|claim| ConflictView { last: claim.map(|age| Claim { mac: "02:00:00:00:00:09".to_owned(), at: ago(age) }) });
     let manifest = sight.manifest.map(|(present, shadowed, immovable)| ManifestView {
         sha256: present.then(|| "ab".repeat(32)),
         shadows: if shadowed { vec!["/etc/kubernetes/manifests/wcp-fip.yaml.bak".into()] } else { Vec::new() },
@@ -157,6 +175,7 @@ fn observe(sight: &Sight, now_ms: u64) -> Observation {
         alias: reading(alias, now_ms),
         manifest: reading(manifest, now_ms),
         kubelet: reading(sight.kubelet.map(|runs| if runs { KubeletView::Running } else { KubeletView::Down }), now_ms),
+        conflict: reading(conflict, now_ms),
         cycle: sight.cycle.then_some(CycleView { phase: CyclePhase::Out }),
         in_flight,
         paused: sight.paused.then(|| OperatorPause { reason: "maintenance".to_owned(), remaining: Duration::from_secs(60) }),
@@ -200,13 +219,21 @@ proptest! {
 
     #[test]
     fn i1_an_alias_is_put_up_or_prolonged_only_under_a_fresh_proof_that_this_member_leads(history in vec(sight(), 1..60)) {
-        let policy = policy();
-        walk(&history, &policy, |observation, decision, now| {
-            let needs_proof = [StepKind::ApplyAlias, StepKind::RenewAlias, StepKind::HandOverAlias, StepKind::AnnounceAlias];
+        let policy = &policies()[history.len() % 2];
+        walk(&history, policy, |observation, decision, now| {
+            let needs_proof = [
+                StepKind::ApplyAlias,
+                StepKind::RenewAlias,
+                StepKind::HandOverAlias,
+                StepKind::LeaseAlias,
+                StepKind::AnnounceAlias,
+            ];
             if decision.start.iter().any(|step| needs_proof.contains(step)) {
                 let (leads, age) = proof_age(observation, now).expect("a step on the alias without a proof");
                 assert!(leads, "the proof is another member's");
                 assert!(age <= policy.limits.proof_max_age, "the proof is {age:?} old");
+                let since_resumed = observation.resumed_at.map(|at| now.since(at));
+                assert!(since_resumed.is_none_or(|resumed| age < resumed), "the proof is from before a pause");
             }
             if decision.start.contains(&StepKind::ReleaseAlias) {
                 assert!(proof_age(observation, now).is_none_or(|(leads, _)| !leads), "released on the proven leader");
@@ -283,6 +310,8 @@ fn frozen_follower() -> Sight {
         beat_leads: false,
         process: Some((true, 600_000, 1)),
         alias: Some(None),
+        lent: false,
+        claim_age_ms: Some(None),
         link: true,
         manifest: Some((true, false, false)),
         kubelet: Some(true),
@@ -386,9 +415,10 @@ fn the_random_histories_reach_every_step_and_every_verdict_that_acts() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut steps, mut verdicts) = (BTreeSet::new(), BTreeSet::new());
-    for _ in 0..1_000 {
+    for round in 0..1_000 {
         let history = vec(sight(), 1..60).new_tree(&mut runner).unwrap().current();
-        walk(&history, &policy(), |_, decision, _| {
+        let policy = &policies()[round % 2];
+        walk(&history, policy, |_, decision, _| {
             steps.extend(decision.start.iter().copied());
             verdicts.insert(decision.verdict);
         });

@@ -71,6 +71,7 @@ fn the_default_policy_explains_every_key_with_its_default_and_its_range() {
             | Value::Duration(..)
             | Value::DurationOrNever(..)
             | Value::Count(..)
+            | Value::Switch(_)
             | Value::Choice(_) => {
                 format!("Default: {}", key.spell(&defaults()))
             }

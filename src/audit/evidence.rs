@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::facts::{
-    AliasEntryFacts, AliasFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, KubeletFacts, ManifestFacts, PauseFacts,
-    ProcessFacts, QuorumFacts, Sense,
+    AliasEntryFacts, AliasFacts, ConflictFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, KubeletFacts, ManifestFacts,
+    PauseFacts, ProcessFacts, QuorumFacts, Sense,
 };
 use super::text::{ITEMS_MAX, millis, sentence, sentences};
 use crate::decision::observation::{
@@ -37,6 +37,10 @@ impl Facts {
             alias: Sense::of(&observation.alias, now, AliasFacts::of),
             manifest: Sense::of(&observation.manifest, now, ManifestFacts::of),
             kubelet: Sense::of(&observation.kubelet, now, |view| KubeletFacts { running: *view == KubeletView::Running }),
+            conflict: Sense::of(&observation.conflict, now, |view| ConflictFacts {
+                mac: view.last.as_ref().map(|claim| sentence(&claim.mac)),
+                age_ms: view.last.as_ref().map(|claim| age(claim.at, now)),
+            }),
             cycle: observation.cycle.as_ref().map(|cycle| cycle.phase),
             in_flight: observation.in_flight.iter().copied().collect(),
             paused: observation

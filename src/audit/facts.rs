@@ -49,6 +49,8 @@ pub struct Facts {
     pub manifest: Sense<ManifestFacts>,
     /// The kubelet.
     pub kubelet: Sense<KubeletFacts>,
+    /// Who else claims the FIP.
+    pub conflict: Sense<ConflictFacts>,
     /// How far an open manifest cycle got.
     pub cycle: Option<CyclePhase>,
     /// Steps that are being carried out.
@@ -89,6 +91,15 @@ pub enum EtcdFacts {
         /// Whether a quorum confirmed the claim in that round.
         quorum: QuorumFacts,
     },
+}
+
+/// Who else claims the FIP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConflictFacts {
+    /// The MAC of the last claim by another station.
+    pub mac: Option<String>,
+    /// Its age.
+    pub age_ms: Option<u64>,
 }
 
 /// What a member says it is.

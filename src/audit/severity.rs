@@ -41,6 +41,7 @@ pub const fn severity(verdict: Verdict) -> Priority {
         | Verdict::ManifestMissing
         | Verdict::LoopStalledFipMissing
         | Verdict::FipOrphaned
+        | Verdict::FipDuplicated
         | Verdict::FipMissing
         | Verdict::PodStuck
         | Verdict::KubeletDown => Priority::Error,

@@ -97,6 +97,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
         | Verdict::LoopStalledFollower
         | Verdict::FipOrphaned
         | Verdict::FipMissing
+        | Verdict::FipDuplicated
         | Verdict::LoopAbsent
         | Verdict::PodStuck
         | Verdict::LogStalled => "nothing more: the policy names no further step for this verdict, or its goal is reached",

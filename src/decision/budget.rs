@@ -10,6 +10,9 @@ use super::step::StepKind;
 use super::time::Moment;
 use crate::policy::LimitPolicy;
 
+/// RFC 5227 section 2.4: least time between two defences of an address (`DEFEND_INTERVAL`).
+pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The window of a budget.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -29,14 +32,16 @@ struct Limit {
     per_hour: u32,
 }
 
-/// Renewals, hand-overs and announcements follow from an application and need no limit of their own;
-/// they are bounded by the poll and by the proofs that they need.
+/// Renewals and hand-overs follow from an application and need no limit of their own; they are bounded by the
+/// poll and by the proofs that they need. An announcement that answers a verdict is a defence; one that follows
+/// the FIP's appearance is not held up by this limit.
 fn limit_of(step: StepKind, limits: &LimitPolicy) -> Option<Limit> {
     match step {
         StepKind::CycleManifest => Some(Limit { cooldown: limits.cooldown, per_hour: limits.cycles_per_hour }),
         StepKind::ApplyAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: limits.alias_per_hour }),
-        StepKind::ReleaseAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: u32::MAX }),
-        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias => None,
+        StepKind::ReleaseAlias | StepKind::LeaseAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: u32::MAX }),
+        StepKind::AnnounceAlias => Some(Limit { cooldown: DEFEND_INTERVAL, per_hour: u32::MAX }),
+        StepKind::RenewAlias | StepKind::HandOverAlias => None,
     }
 }
 

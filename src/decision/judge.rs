@@ -24,6 +24,11 @@ pub struct Facts {
     pub holding: Result<Holding, String>,
     /// How long the FIP has been here or not been here.
     pub holding_age: Duration,
+    /// Another station has claimed the FIP a moment ago, although it is here and the roles had the time of
+    /// one round of the loop to settle.
+    pub contested: bool,
+    /// The interface has not just got its link back.
+    pub link_settled: bool,
     /// How the loop does.
     pub watched_loop: LoopState,
     /// How long the manifest has been missing, when it is and no cycle of ours is open.
@@ -90,10 +95,10 @@ pub fn judge(facts: &Facts) -> Judgement {
     }
     let verdict = match (leads, holding) {
         (true, Holding::Absent) => leader_without_fip(facts),
-        (true, Holding::Held | Holding::Leased { .. }) => leader_with_fip(facts),
+        (true, Holding::Held | Holding::Lent { .. } | Holding::Leased { .. }) => leader_with_fip(facts),
         (false, Holding::Absent) => follower_without_fip(facts),
         (false, Holding::Leased { .. }) => Verdict::FipOrphaned,
-        (false, Holding::Held) => follower_with_fip(facts),
+        (false, Holding::Held | Holding::Lent { .. }) => follower_with_fip(facts),
     };
     let proven = matches!(facts.role, Role::Leads | Role::Follows);
     let needs_no_proof = matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Unknown);
@@ -139,6 +144,9 @@ fn leader_without_fip(facts: &Facts) -> Verdict {
 fn leader_with_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipHeld),
+        LoopState::Absent | LoopState::Unknown(_) | LoopState::LogStalled | LoopState::Alive { .. } if facts.contested => {
+            Verdict::FipDuplicated
+        }
         LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::LogStalled => Verdict::LogStalled,
@@ -160,6 +168,9 @@ fn follower_without_fip(facts: &Facts) -> Verdict {
 fn follower_with_fip(facts: &Facts) -> Verdict {
     if facts.watched_loop.is_down() || is_overdue(facts) {
         return Verdict::FipOrphaned;
+    }
+    if facts.contested {
+        return Verdict::FipDuplicated;
     }
     match &facts.watched_loop {
         LoopState::Unknown(_) => Verdict::Unknown,

@@ -9,8 +9,10 @@
 //! It remembers only what no reading shows: since when something has been so, how often it acted, and
 //! whether an alias that appeared has been announced. It has no clock; `now` is an argument.
 
+use std::time::Duration;
+
 use super::budget::Budget;
-use super::facts::{Holding, LoopState, Role, last_beat};
+use super::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
 use super::judge::{Facts, Judgement, judge};
 use super::observation::{KubeletView, Observation, Reading};
 use super::plan::{Decision, EtcdDepth, WaitingOn};
@@ -18,6 +20,7 @@ use super::reasons::reasons;
 use super::safety::unsafe_to_run;
 use super::step::{StepKind, StepOutcome};
 use super::time::Moment;
+use super::upkeep::{Upkeep, is_leased};
 use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
 
@@ -46,6 +49,14 @@ enum RoleKind {
     Unclear,
 }
 
+/// A station that still holds the FIP answers a probe within milliseconds, and the conflict sense asks once a
+/// second while there is a conflict: silent for this long, it has let go.
+const CONFLICT_FRESH: Duration = Duration::from_secs(5);
+
+/// A link that came back has to stay for this long before an alias is applied behind it (keepalived#2564): an
+/// alias on a flapping link moves the clients to and fro.
+const LINK_SETTLE: Duration = Duration::from_secs(2);
+
 /// The decision core's whole memory.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -56,6 +67,9 @@ pub struct Machine {
     holding: Since<Option<bool>>,
     /// The last definite answer to "is the FIP here?", across readings that could not tell.
     last_known_held: Option<bool>,
+    /// The last definite answer to "is there a link?", and since when there is one again.
+    last_known_link: Option<bool>,
+    link_back_at: Option<Moment>,
     manifest_missing_since: Option<Moment>,
     cycle_seen_at: Option<Moment>,
     kubelet_down_since: Option<Moment>,
@@ -82,6 +96,8 @@ impl Machine {
             role: Since { value: RoleKind::Unclear, since: now },
             holding: Since { value: None, since: now },
             last_known_held: None,
+            last_known_link: None,
+            link_back_at: None,
             manifest_missing_since: None,
             cycle_seen_at: None,
             kubelet_down_since: None,
@@ -162,16 +178,24 @@ impl Machine {
             Reading::Unknown(reason) => Err(reason.clone()),
         };
         self.note_holding(&holding, now);
+        self.note_link(observation, now);
         self.note_manifest(observation, now);
         self.note_kubelet(observation, policy, now);
         let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
         let age = |stamp: Moment| now.since(stamp.max(void_before));
+        let role_age = age(self.role.since);
+        let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
+        let claimed = last_claim.is_some_and(|claim| claim.at > void_before && now.since(claim.at) < CONFLICT_FRESH);
+        // Until then the old leader's healthy loop lets go by itself, and the new one's FIP is announced anyway.
+        let roles_settled = role_age >= policy.watched_loop.interval.saturating_add(ROUND_SLACK);
         Facts {
             paused: observation.paused.is_some(),
             resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
             starting: self.is_starting(observation, policy, now),
-            role_age: age(self.role.since),
+            role_age,
             role,
+            contested: claimed && roles_settled && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
+            link_settled: self.link_back_at.is_none_or(|at| now.since(at) >= LINK_SETTLE),
             holding,
             holding_age: age(self.holding.since),
             watched_loop: self.loop_state(observation, policy, now, void_before),
@@ -191,6 +215,13 @@ impl Machine {
         {
             // An alias that was here when we first looked needs no announcement; one that came does.
             self.announce_due = held;
+        }
+    }
+
+    fn note_link(&mut self, observation: &Observation, now: Moment) {
+        let Some(link) = observation.alias.fresh().map(|view| view.up && view.carrier) else { return };
+        if self.last_known_link.replace(link) == Some(false) && link {
+            self.link_back_at = Some(now);
         }
     }
 
@@ -241,29 +272,36 @@ impl Machine {
         !self.started
     }
 
-    /// Upkeep of what is already there: it needs a proof and no verdict, so that a lease goes on through
-    /// `starting` and `resumed`, and across a restart of the daemon.
+    /// Upkeep of what is already there, whatever the verdict.
     fn keep_up_the_lease(&self, observation: &Observation, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
-        let leased = matches!(facts.holding, Ok(Holding::Leased { .. }));
-        if leased {
+        let upkeep = Upkeep::of(facts, policy, self.announce_due);
+        if upkeep.needs_proof {
             decision.etcd_depth = EtcdDepth::Proof;
         }
-        if self.announce_due && facts.role.says_it_leads() {
-            decision.etcd_depth = EtcdDepth::Proof;
+        if upkeep.is_urgent {
+            decision.next_deadline = now + policy.etcd.poll_alert;
         }
-        let half_life = policy.limits.alias_lease / 2;
-        let renewal_due = matches!(facts.holding, Ok(Holding::Leased { remaining }) if remaining <= half_life);
-        let wanted = [
-            (leased && facts.role == Role::Follows, StepKind::ReleaseAlias),
-            (leased, StepKind::HandOverAlias),
-            (renewal_due, StepKind::RenewAlias),
-            (self.announce_due, StepKind::AnnounceAlias),
-        ];
-        for (_, step) in wanted.into_iter().filter(|(due, _)| *due) {
+        for step in upkeep.wanted {
             if unsafe_to_run(step, observation, facts, policy, now).is_none() {
                 self.order(step, observation, policy, now, decision);
             }
         }
+    }
+
+    /// The last step on the alias before this daemon ends, or before a policy that only observes, or that is about
+    /// another FIP, takes over: the alias is left as a healthy loop would have it, if that is proven to be right.
+    pub fn farewell(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> Option<StepKind> {
+        let facts = self.facts(observation, policy, now);
+        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, now).is_none();
+        Some(StepKind::HandOverAlias).filter(|step| policy.mode == Mode::Enforce && is_leased(&facts) && safe(step))
+    }
+
+    /// Whether the lease must be renewed while the end of the daemon waits for a manifest to go back.
+    pub fn renewal_while_stopping(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> Option<StepKind> {
+        let facts = self.facts(observation, policy, now);
+        let due = policy.mode == Mode::Enforce && Upkeep::of(&facts, policy, false).wanted.contains(&StepKind::RenewAlias);
+        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, now).is_none();
+        Some(StepKind::RenewAlias).filter(|step| due && safe(step))
     }
 
     /// The policy's ladder for the verdict: the first step whose goal is not reached and that may run.
@@ -293,6 +331,13 @@ impl Machine {
                 decision.waiting_on.push(WaitingOn::Refused { step, reason });
                 continue;
             }
+            if step == StepKind::AnnounceAlias
+                && let Some(wait) = self.budget.wait(step, &policy.limits, now)
+            {
+                // A defence, unlike the announcement of an alias that has just appeared, is not repeated at will.
+                decision.waiting_on.push(wait);
+                continue;
+            }
             if self.order(step, observation, policy, now, decision) {
                 return;
             }
@@ -313,7 +358,9 @@ impl Machine {
             decision.waiting_on.push(WaitingOn::ObserveMode { step });
             return false;
         }
-        if let Some(wait) = self.budget.wait(step, &policy.limits, now) {
+        if step != StepKind::AnnounceAlias
+            && let Some(wait) = self.budget.wait(step, &policy.limits, now)
+        {
             decision.waiting_on.push(wait);
             return false;
         }
@@ -325,18 +372,23 @@ impl Machine {
     fn pace(&self, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
         let calm = matches!(decision.verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Paused | Verdict::Unknown);
         let overdue = !matches!(facts.watched_loop, LoopState::Alive { overdue: false });
-        let leased = matches!(facts.holding, Ok(Holding::Leased { .. }));
         let gap = decision.verdict == Verdict::Healthy && !decision.waiting_on.is_empty();
         if !calm {
             decision.etcd_depth = EtcdDepth::Proof;
         }
-        if !calm || overdue || leased || gap || self.announce_due {
+        if !calm || overdue || gap || self.announce_due {
             decision.next_deadline = now + policy.etcd.poll_alert;
         }
         if self.announce_due && facts.role == Role::ClaimsToLead {
             // Clients wait for this one: ask the quorum now.
             decision.next_deadline = now;
         }
+    }
+
+    /// Whether an announcement that succeeds now tells of an alias that has just appeared; otherwise it defends one.
+    #[must_use]
+    pub const fn announces_arrival(&self) -> bool {
+        self.announce_due
     }
 
     /// Since when the current verdict has held.
@@ -352,7 +404,8 @@ fn is_goal_reached(step: StepKind, facts: &Facts) -> bool {
         StepKind::ApplyAlias => {
             !facts.role.says_it_leads() || facts.holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent)
         }
-        StepKind::ReleaseAlias => facts.holding == Ok(Holding::Absent),
-        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias | StepKind::CycleManifest => false,
+        StepKind::ReleaseAlias => facts.role.says_it_leads() || facts.holding == Ok(Holding::Absent),
+        StepKind::AnnounceAlias => !facts.role.says_it_leads() || !facts.contested,
+        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias | StepKind::CycleManifest => false,
     }
 }

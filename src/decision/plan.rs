@@ -112,6 +112,12 @@ pub enum UnsafeReason {
     /// The interface is down or has no carrier.
     #[error("the interface has no link")]
     LinkDown,
+    /// The link came back a moment ago and may go again.
+    #[error("the interface got its link back a moment ago")]
+    LinkUnsettled,
+    /// The alias is not the loop's /32.
+    #[error("the alias is not a /32 as the loop adds it")]
+    NotAHostRoute,
     /// The alias is not on the interface.
     #[error("the alias is not on the interface")]
     NoAlias,

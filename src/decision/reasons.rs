@@ -27,7 +27,13 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         | Verdict::NoQuorum
         | Verdict::LeaderUnproven
         | Verdict::ManifestMissing
+        | Verdict::FipDuplicated
         | Verdict::Healthy => {}
+    }
+    if let Some(claim) = observation.conflict.fresh().and_then(|view| view.last.as_ref()).filter(|_| facts.contested) {
+        let place = if verdict == Verdict::FipDuplicated { 0 } else { sentences.len() };
+        let age = now.since(claim.at).as_millis();
+        sentences.insert(place, format!("the FIP is here, and {} claimed it {age} ms ago", claim.mac));
     }
     if let Some(missing) = facts.manifest_missing {
         let sentence = format!("the manifest has been out of its directory for {} s, and not by us", missing.as_secs());
@@ -81,6 +87,9 @@ fn fip(facts: &Facts) -> String {
         Ok(Holding::Held) => format!("the FIP has been on this node for {age} s, lifetime forever"),
         Ok(Holding::Leased { remaining }) => {
             format!("the FIP has been on this node for {age} s, leased by us for {} s more", remaining.as_secs())
+        }
+        Ok(Holding::Lent { remaining }) => {
+            format!("the FIP has been on this node for {age} s, the loop's, with our lease of {} s more", remaining.as_secs())
         }
         Err(reason) => format!("the FIP: {reason}"),
     }

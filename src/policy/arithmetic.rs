@@ -37,6 +37,10 @@ pub struct Arithmetic {
     pub double_holding_loop_frozen: Bound,
     /// The same with a loop that may still let go by itself: it is slow, or froze as the leadership moved.
     pub double_holding_loop_slow: Bound,
+    /// Two nodes hold the FIP, because the userland of the old leader hangs, loop and watchdog alike.
+    pub double_holding_node_hung: Bound,
+    /// The FIP is on no node, because a watchdog died and did not come back while its loop is healthy.
+    pub outage_watchdog_dead: Bound,
     /// A healthy loop is taken for frozen: for how long no loop runs on the node. The FIP stays where it is meanwhile.
     pub false_alarm_pause: Bound,
     /// The same summed over an hour.
@@ -99,6 +103,8 @@ impl Arithmetic {
             double_holding_watchdog_dead: lease_left(policy),
             double_holding_loop_frozen: orphan(policy, ("etcd.poll_alert", policy.etcd.poll_alert), None),
             double_holding_loop_slow: orphan(policy, ("etcd.poll", policy.etcd.poll), Some(policy.watched_loop.worst_round())),
+            double_holding_node_hung: hung(policy),
+            outage_watchdog_dead: lease_without_a_watchdog(policy),
             false_alarm_pause: pause,
             false_alarm_pause_per_hour: per_hour,
         }
@@ -114,6 +120,8 @@ impl Arithmetic {
             ("longest double holding, watchdog dead", &self.double_holding_watchdog_dead),
             ("longest double holding, loop known to be frozen", &self.double_holding_loop_frozen),
             ("longest double holding, loop slow or just frozen", &self.double_holding_loop_slow),
+            ("longest double holding, the node's userland hangs", &self.double_holding_node_hung),
+            ("longest outage, watchdog dead and loop healthy", &self.outage_watchdog_dead),
             ("largest false-alarm pause of the loop", &self.false_alarm_pause),
             ("largest false-alarm pause in an hour", &self.false_alarm_pause_per_hour),
         ]
@@ -187,6 +195,26 @@ fn orphan(policy: &Policy, pace: (&str, Duration), own_round: Option<Duration>) 
     }
 }
 
+const fn lends(policy: &Policy) -> bool {
+    policy.fip.lease_loop_alias && matches!(policy.mode, Mode::Enforce)
+}
+
+/// The kernel of a node that hangs goes on answering for whatever addresses it has.
+fn hung(policy: &Policy) -> Bound {
+    if lends(policy) {
+        return sum(&[("limits.alias_lease", policy.limits.alias_lease), ("lateness of the kernel", KERNEL_LATENESS)]);
+    }
+    unbounded("the alias that the loop put up stays for as long as the node hangs (fip.lease_loop_alias is off)")
+}
+
+/// A lease on the loop's alias ends with the watchdog, and the loop notices in its next round.
+fn lease_without_a_watchdog(policy: &Policy) -> Bound {
+    if !lends(policy) {
+        return sum(&[]);
+    }
+    sum(&[("worst round", policy.watched_loop.worst_round())])
+}
+
 fn false_alarm(policy: &Policy) -> Bound {
     let cycles = policy.remedies.values().any(|ladder| ladder.contains(&StepKind::CycleManifest));
     if policy.mode == Mode::Observe || !cycles {
@@ -217,10 +245,21 @@ mod tests {
                 "longest double holding, watchdog dead: 11s = limits.alias_lease 10s + lateness of the kernel 1s",
                 "longest double holding, loop known to be frozen: 1750ms = etcd.poll_alert 250ms + proof: etcd.deadline 1500ms",
                 "longest double holding, loop slow or just frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "longest double holding, the node's userland hangs: no bound, the alias that the loop put up stays for as long as the node hangs (fip.lease_loop_alias is off)",
+                "longest outage, watchdog dead and loop healthy: none, nothing is done that could cause it",
                 "largest false-alarm pause of the loop: 21500ms = cycle.kill_after 2500ms + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
                 "largest false-alarm pause in an hour: 64500ms = 3 cycles an hour x 21500ms",
             ]
         );
+    }
+
+    #[test]
+    fn a_lease_on_the_loops_alias_bounds_a_hung_node_and_has_its_price() {
+        let mut policy = default_policy();
+        policy.fip.lease_loop_alias = true;
+        let arithmetic = Arithmetic::of(&policy);
+        assert!(matches!(arithmetic.double_holding_node_hung, Bound::Within { time, .. } if time == Duration::from_secs(11)));
+        assert!(matches!(arithmetic.outage_watchdog_dead, Bound::Within { time, .. } if time == Duration::from_secs(16)));
     }
 
     #[test]

@@ -63,6 +63,7 @@ fn property(key: &Key, defaults: &Policy) -> Json {
             json!({ "type": "string", "pattern": "^(never|([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$" })
         }
         Value::Count(min, max, _) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Value::Switch(_) => json!({ "type": "boolean" }),
         Value::Choice(choice) => json!({ "enum": choice.words }),
     };
     if let Some(map) = property.as_object_mut() {
@@ -71,6 +72,7 @@ fn property(key: &Key, defaults: &Policy) -> Json {
         match key.value {
             Value::Version | Value::Address(_) => {}
             Value::Count(..) => drop(map.insert("default".to_owned(), json!(spelt.parse::<u32>().ok()))),
+            Value::Switch(_) => drop(map.insert("default".to_owned(), json!(spelt == "true"))),
             Value::Text(..) | Value::Path(_) | Value::Duration(..) | Value::DurationOrNever(..) | Value::Choice(_) => {
                 map.insert("default".to_owned(), json!(spelt));
             }

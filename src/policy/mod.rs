@@ -76,6 +76,8 @@ pub struct FipPolicy {
     pub interface: String,
     /// What to do when the duplicate probe is answered for longer than one worst round.
     pub on_conflict: OnConflict,
+    /// Whether the alias that the loop put up gets our lease while we watch and are proven to lead.
+    pub lease_loop_alias: bool,
 }
 
 /// The answer to a duplicate probe that goes on being answered.
@@ -185,11 +187,16 @@ impl Policy {
     /// The default policy for a FIP on an interface: what `policies/default.yaml` says.
     #[must_use]
     pub fn with_defaults(address: Ipv4Addr, interface: &str) -> Self {
-        use StepKind::{ApplyAlias, CycleManifest, ReleaseAlias};
+        use StepKind::{AnnounceAlias, ApplyAlias, CycleManifest, ReleaseAlias};
         let pki = |name: &str| PathBuf::from("/etc/kubernetes/pki/etcd").join(name);
         Self {
             mode: Mode::Enforce,
-            fip: FipPolicy { address, interface: interface.to_owned(), on_conflict: OnConflict::TakeOver },
+            fip: FipPolicy {
+                address,
+                interface: interface.to_owned(),
+                on_conflict: OnConflict::TakeOver,
+                lease_loop_alias: false,
+            },
             etcd: EtcdPolicy {
                 endpoint: "https://127.0.0.1:2379".to_owned(),
                 ca: pki("ca.crt"),
@@ -220,10 +227,11 @@ impl Policy {
             },
             remedies: BTreeMap::from([
                 (Verdict::LoopStalledFipMissing, vec![ApplyAlias, CycleManifest]),
-                (Verdict::LoopStalledFipHeld, vec![CycleManifest]),
+                (Verdict::LoopStalledFipHeld, vec![AnnounceAlias, CycleManifest]),
                 (Verdict::LoopStalledFollower, vec![CycleManifest]),
                 (Verdict::FipOrphaned, vec![ReleaseAlias, CycleManifest]),
                 (Verdict::FipMissing, vec![ApplyAlias]),
+                (Verdict::FipDuplicated, vec![AnnounceAlias, ReleaseAlias]),
                 (Verdict::LoopAbsent, vec![ApplyAlias]),
                 (Verdict::PodStuck, vec![ApplyAlias]),
                 (Verdict::KubeletDown, vec![ApplyAlias]),

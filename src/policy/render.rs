@@ -50,6 +50,7 @@ fn spell(policy: &Policy, section: &str, name: &str) -> Option<String> {
         | schema::Value::Duration(..)
         | schema::Value::DurationOrNever(..)
         | schema::Value::Count(..)
+        | schema::Value::Switch(_)
         | schema::Value::Choice(_) => spelt,
     })
 }

@@ -48,6 +48,8 @@ pub enum Value {
     DurationOrNever(Duration, Duration, fn(&mut Policy) -> &mut Option<Duration>),
     /// A whole number between two bounds, both allowed.
     Count(u32, u32, fn(&mut Policy) -> &mut u32),
+    /// `true` or `false`.
+    Switch(fn(&mut Policy) -> &mut bool),
     /// One word of a few.
     Choice(Choice),
 }
@@ -116,6 +118,11 @@ pub const KEYS: &[Key] = &[
     key("fip.address", Value::Address(|p| &mut p.fip.address), "The floating IP; always handled as a /32."),
     key("fip.interface", Value::Text(Form::Interface, |p| &mut p.fip.interface), "The interface that carries it."),
     key("fip.on_conflict", Value::Choice(CONFLICT), "What a proven leader does when another host goes on answering for the FIP."),
+    key(
+        "fip.lease_loop_alias",
+        Value::Switch(|p| &mut p.fip.lease_loop_alias),
+        "Whether the alias that the loop put up gets our lease too, while this node is proven to lead.",
+    ),
     key("etcd.endpoint", Value::Text(Form::Endpoint, |p| &mut p.etcd.endpoint), "Client URL of this node's etcd member."),
     key("etcd.ca", Value::Path(|p| &mut p.etcd.ca), "CA certificate (PEM)."),
     key("etcd.cert", Value::Path(|p| &mut p.etcd.cert), "Client certificate (PEM)."),
@@ -286,6 +293,7 @@ impl Key {
             Value::Duration(min, max, _) => format!("{} to {}", format(min), format(max)),
             Value::DurationOrNever(min, max, _) => format!("{} to {}, or never", format(min), format(max)),
             Value::Count(min, max, _) => format!("{min} to {max}"),
+            Value::Switch(_) => "true, false".to_owned(),
             Value::Choice(choice) => choice.words.join(", "),
         }
     }
@@ -303,6 +311,7 @@ impl Key {
             Value::Duration(_, _, field) => super::units::format(*field(&mut policy)),
             Value::DurationOrNever(_, _, field) => field(&mut policy).map_or_else(|| NEVER.to_owned(), super::units::format),
             Value::Count(_, _, field) => field(&mut policy).to_string(),
+            Value::Switch(field) => field(&mut policy).to_string(),
             Value::Choice(choice) => choice.words.get((choice.get)(&policy)).copied().unwrap_or_default().to_owned(),
         }
     }

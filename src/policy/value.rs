@@ -56,6 +56,7 @@ pub(super) fn apply(key: &Key, kind: &Kind, policy: &mut Policy) -> Result<(), B
         }
         Value::DurationOrNever(min, max, field) => duration(key, text, min, max).map(|value| *field(policy) = Some(value)),
         Value::Count(min, max, field) => count(key, text, is_quoted, min, max).map(|value| *field(policy) = value),
+        Value::Switch(field) => switch(key, text, is_quoted).map(|value| *field(policy) = value),
         Value::Choice(choice) => match choice.words.iter().position(|word| *word == text) {
             Some(index) => {
                 (choice.set)(policy, index);
@@ -66,6 +67,16 @@ pub(super) fn apply(key: &Key, kind: &Kind, policy: &mut Policy) -> Result<(), B
                 hint: did_you_mean(text, choice.words.iter().copied()),
             }),
         },
+    }
+}
+
+/// `true` and `false` alone: what else some readers of YAML take for one (`yes`, `on`) others take for text.
+fn switch(key: &Key, text: &str, is_quoted: bool) -> Result<bool, Bad> {
+    match (text, is_quoted) {
+        ("true", false) => Ok(true),
+        ("false", false) => Ok(false),
+        (_, true) => Err(bad(format!("{} is a quoted text, not true or false (allowed: {})", quoted(text), key.allowed()))),
+        (_, false) => Err(bad(format!("{} is neither true nor false (allowed: {})", quoted(text), key.allowed()))),
     }
 }
 

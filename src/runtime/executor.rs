@@ -151,6 +151,7 @@ where
             Err(reason) => StepOutcome::Refused(format!("not renewed, so the lease ends by itself: {reason}")),
         },
         StepKind::HandOverAlias => hands.hand_over().await,
+        StepKind::LeaseAlias => hands.lease().await,
         StepKind::ReleaseAlias => hands.release().await,
         StepKind::AnnounceAlias => hands.announce().await,
         StepKind::CycleManifest => StepOutcome::Refused("not a step of the alias lane".to_owned()),

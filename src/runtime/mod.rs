@@ -3,6 +3,7 @@
 mod answer;
 pub mod clock;
 pub mod executor;
+mod farewell;
 pub mod gap;
 pub mod offload;
 pub mod pause;

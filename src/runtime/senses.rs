@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use super::clock;
 use super::offload::{Offloaded, into_reading};
-use crate::decision::observation::{AliasView, EtcdView, HeartbeatView, KubeletView, ManifestView, ProcessView, Reading};
+use crate::decision::observation::{
+    AliasView, ConflictView, EtcdView, HeartbeatView, KubeletView, ManifestView, ProcessView, Reading,
+};
 use crate::decision::plan::EtcdDepth;
 use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable as _, AliasTable};
+use crate::sensor::conflict::ConflictSensor;
 use crate::sensor::etcd::{EtcdProver, EtcdSensor};
 use crate::sensor::heartbeat::HeartbeatSensor;
 use crate::sensor::kubelet::KubeletSensor;
@@ -33,6 +36,8 @@ pub struct Readings {
     pub manifest: Reading<ManifestView>,
     /// The kubelet.
     pub kubelet: Reading<KubeletView>,
+    /// Who else claims the FIP.
+    pub conflict: Reading<ConflictView>,
 }
 
 /// The loop's two heartbeats: the process is found by what the log's directory is called.
@@ -47,6 +52,7 @@ struct LoopSenses {
 pub struct Senses {
     etcd: EtcdSensor,
     alias: Arc<AliasTable>,
+    conflict: ConflictSensor,
     watched_loop: Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)>,
     manifest: Offloaded<ManifestSensor, Reading<ManifestView>>,
     kubelet: Offloaded<KubeletSensor, Reading<KubeletView>>,
@@ -59,6 +65,7 @@ impl Senses {
         Self {
             etcd: EtcdSensor::new(&policy.etcd),
             alias,
+            conflict: ConflictSensor::default(),
             watched_loop: watched_loop(policy),
             manifest: manifest(policy),
             kubelet: kubelet(policy),
@@ -99,7 +106,8 @@ impl Senses {
         );
         let (heartbeat, process) =
             watched_loop.unwrap_or_else(|reason| (Reading::Unknown(reason.clone()), Reading::Unknown(reason)));
-        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest), kubelet: into_reading(kubelet) }
+        let conflict = self.conflict.read(&policy.fip.interface, policy.fip.address, &alias, clock::now());
+        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest), kubelet: into_reading(kubelet), conflict }
     }
 
     /// A prover for the alias steps.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::clock;
-use super::executor::{ALIAS_PATIENCE, Ended, Executor, Finished, Order};
+use super::executor::{Ended, Executor, Finished, Order};
 use super::gap::GapWatch;
 use super::sd_notify::Notifier;
 use super::senses::{Readings, Senses};
@@ -40,9 +40,6 @@ use crate::policy::diff::diff;
 
 /// Least time between two rounds: a storm of events must not become a busy loop.
 const ROUND_MIN: Duration = Duration::from_millis(20);
-
-/// How long a stop may take until the manifest is back; below the unit's `TimeoutStopSec`.
-const STOP_LIMIT: Duration = Duration::from_secs(40);
 
 /// Between two attempts to finish a cycle that could not be finished.
 const RECOVER_EVERY: Duration = Duration::from_secs(10);
@@ -68,7 +65,7 @@ pub struct Parts<W: World> {
 /// The loop.
 pub struct Supervisor<W: World> {
     pub(super) parts: Parts<W>,
-    machine: Machine,
+    pub(super) machine: Machine,
     pub(super) summary: PolicySummary,
     spoken: Spoken,
     gap: GapWatch,
@@ -76,7 +73,7 @@ pub struct Supervisor<W: World> {
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
     pub(super) last: Option<(Observation, Decision)>,
-    ended: Vec<Ended>,
+    pub(super) ended: Vec<Ended>,
     recover_at: Moment,
 }
 
@@ -114,7 +111,7 @@ impl<W: World> Supervisor<W> {
         loop {
             let began = clock::now();
             self.note_gap(began);
-            self.adopt_policy(began);
+            self.adopt_policy(began).await;
             self.take_ended();
             self.finish_an_open_cycle(began);
             let decision = self.round(depth).await;
@@ -131,15 +128,15 @@ impl<W: World> Supervisor<W> {
         }
     }
 
-    /// Reads, decides, says, begins.
-    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+    /// Reads all senses. A pause of this daemon while it reads counts like one while it sleeps: what was read before
+    /// it is void.
+    pub(super) async fn observe(&mut self, depth: EtcdDepth) -> Observation {
         let in_flight = self.parts.executor.in_flight();
         self.gap.expect_back_by(clock::now() + Senses::longest_read(&self.parts.policy));
         let readings = self.parts.world.read(&self.parts.policy, depth).await;
-        let now = clock::now();
         // Some were read before the gap and some after it: together they are no observation.
-        self.note_gap(now);
-        let Readings { etcd, heartbeat, process, alias, manifest, kubelet } = readings;
+        self.note_gap(clock::now());
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
@@ -147,12 +144,20 @@ impl<W: World> Supervisor<W> {
             alias,
             manifest,
             kubelet,
+            conflict,
             cycle: self.parts.executor.cycle(),
             in_flight,
             paused: self.parts.world.paused(clock::wall()),
             resumed_at: self.gap.resumed_at(),
         };
         self.parts.executor.show(&observation);
+        observation
+    }
+
+    /// Reads, decides, says, begins.
+    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+        let observation = self.observe(depth).await;
+        let now = clock::now();
         let decision = self.machine.step(&observation, &self.parts.policy, now);
         self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
         for step in &decision.start {
@@ -169,7 +174,7 @@ impl<W: World> Supervisor<W> {
         decision
     }
 
-    fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
+    pub(super) fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
         let now = clock::now();
         let routine = repeat || step == StepKind::RenewAlias;
         if !routine {
@@ -182,7 +187,7 @@ impl<W: World> Supervisor<W> {
     }
 
     /// What ended since the last round: to the machine, the audit and `status`.
-    fn take_ended(&mut self) {
+    pub(super) fn take_ended(&mut self) {
         for ended in std::mem::take(&mut self.ended) {
             match ended {
                 Ended::Step(finished) => self.take_finished(finished),
@@ -194,13 +199,19 @@ impl<W: World> Supervisor<W> {
     fn take_finished(&mut self, finished: Finished) {
         let Finished { step, verdict, started_at, outcome, routine } = finished;
         let now = clock::now();
+        let arrival = step == StepKind::ApplyAlias || (step == StepKind::AnnounceAlias && self.machine.announces_arrival());
         self.machine.on_step_finished(step, &outcome, now);
         let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
-        if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
+        if succeeded && !routine && arrival {
             self.repeats = AnnounceSchedule::starting(now);
         }
         if succeeded && step == StepKind::ReleaseAlias {
             self.repeats.stop();
+        }
+        if routine && step == StepKind::AnnounceAlias && matches!(outcome, StepOutcome::Refused(_)) {
+            // A repeat that is refused: the FIP is elsewhere by now, and its new place is announced there.
+            self.repeats.stop();
+            return;
         }
         if routine && succeeded {
             if step == StepKind::RenewAlias {
@@ -230,7 +241,7 @@ impl<W: World> Supervisor<W> {
         }
     }
 
-    fn adopt_policy(&mut self, now: Moment) {
+    async fn adopt_policy(&mut self, now: Moment) {
         let path = self.parts.world.policy_path().to_owned();
         match self.parts.world.edited_policy() {
             None => {}
@@ -240,6 +251,9 @@ impl<W: World> Supervisor<W> {
                     // An open cycle is in the journal that was read at the start, and is closed there.
                     policy.state_dir.clone_from(&self.parts.policy.state_dir);
                     changes.push("state_dir counts from the next start on".to_owned());
+                }
+                if super::farewell::ends_our_say(&self.parts.policy, &policy) {
+                    self.farewell().await;
                 }
                 self.parts.world.adopt(&self.parts.policy, &policy);
                 self.summary = PolicySummary::of(&policy, path.clone(), now);
@@ -291,30 +305,5 @@ impl<W: World> Supervisor<W> {
         }
         until(earliest).await;
         Woke::Round
-    }
-
-    /// Ends in order: no new step; a manifest that is out goes back; a lease runs out by itself, so that a
-    /// restart within its lifetime takes it up again.
-    async fn stop(&mut self, why: &'static str) {
-        self.parts.audit.emit(&AuditEvent::Stopping { reason: why.to_owned() });
-        self.parts.notifier.stopping(why);
-        let began = clock::now();
-        self.parts.executor.stop();
-        while self.parts.executor.is_busy(Lane::Alias) || self.parts.executor.is_busy(Lane::Loop) {
-            let waited = clock::now().since(began);
-            if waited >= STOP_LIMIT {
-                tracing::error!("a cycle has not ended; the next start finishes it");
-                break;
-            }
-            if waited >= ALIAS_PATIENCE {
-                self.parts.executor.drop_alias_steps();
-            }
-            match tokio::time::timeout(Duration::from_millis(250), self.parts.executor.next_ended()).await {
-                Ok(ended) => self.ended.push(ended),
-                Err(_elapsed) => self.parts.notifier.feed(clock::now()),
-            }
-        }
-        self.take_ended();
-        self.parts.audit.flush();
     }
 }

@@ -47,7 +47,7 @@ pub fn catalogue() -> &'static [FaultInfo] {
     &CATALOGUE
 }
 
-static CATALOGUE: [FaultInfo; 27] = [
+static CATALOGUE: [FaultInfo; 29] = [
     fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
     fault(
         "loop-freeze",
@@ -75,6 +75,12 @@ static CATALOGUE: [FaultInfo; 27] = [
         &[optional("restart", "yes|no")],
         "SIGKILL to etcd; `no` keeps systemd from starting it again",
         "starts it if it does not run",
+    ),
+    fault(
+        "etcd-unreachable",
+        &[],
+        "drops everything to and from port 2379 on the node's loopback: loop and watchdog reach their etcd no more, which itself is well",
+        "the filter goes",
     ),
     fault("move-leader", &[], "makes the node's etcd the leader; nothing if it is", "none"),
     fault(
@@ -141,6 +147,7 @@ static CATALOGUE: [FaultInfo; 27] = [
         "unmasks and starts it",
     ),
     fault("watchdog-stop", &[], "systemctl stop: an orderly end", "starts it"),
+    fault("watchdog-restart", &[], "systemctl restart: an orderly end and a start at once, as an upgrade does", "none"),
     fault("watchdog-start", &[], "systemctl start", "stops it"),
     fault("watchdog-mask", &[], "no start from now on; one that runs goes on", "unmasks and starts it"),
     fault("watchdog-unmask", &[], "may be started again", "none"),

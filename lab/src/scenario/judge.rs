@@ -11,6 +11,7 @@ use super::manifest::Directory;
 use super::measure::{Timeline, longest};
 use super::names::{NodeRef, StepName};
 use super::node::Node;
+use super::outside::Deeds;
 use super::view::View;
 
 /// A run, with what is not an event.
@@ -21,6 +22,8 @@ pub struct Evidence {
     pub variables: BTreeMap<String, Node>,
     /// The manifest directories at the begin and at the end.
     pub directories: BTreeMap<Node, (Directory, Directory)>,
+    /// What the watchdogs did, seen from outside; empty unless the scenario asks for it.
+    pub deeds: BTreeMap<Node, Deeds>,
 }
 
 /// One expectation, judged.
@@ -86,6 +89,10 @@ impl Evidence {
             }),
             Expect::ManifestIntact(bound) => self.each(&bound.node, "has its manifest directory as it was", |node| {
                 self.directories.get(&node).map_or((false, "not read".to_owned()), |(before, after)| before.compare(after))
+            }),
+            Expect::WroteNothing(bound) => self.each(&bound.node, "changes nothing", |node| {
+                let since = run.since(bound.since.as_deref());
+                self.deeds.get(&node).map_or((false, "not watched from outside".to_owned()), |deeds| deeds.judge(since))
             }),
             Expect::JournalQuiet(bound) => self.quiet(bound),
         }

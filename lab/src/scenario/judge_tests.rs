@@ -35,6 +35,7 @@ fn evidence(mut events: Vec<Event>) -> Evidence {
         timeline: Timeline::new(3, s(0.0), s(60.0), events, client),
         variables: BTreeMap::from([("F".to_owned(), Node::new(2))]),
         directories: BTreeMap::new(),
+        deeds: BTreeMap::new(),
     }
 }
 

@@ -25,6 +25,7 @@ pub mod manifest;
 pub mod measure;
 pub mod names;
 pub mod node;
+pub mod outside;
 pub mod paint;
 pub mod record;
 pub mod report;

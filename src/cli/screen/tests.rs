@@ -8,8 +8,8 @@ use crate::audit::text::clip;
 use crate::control::recent::{RecentStep, RecentSteps};
 use crate::control::report::{PolicyRejection, PolicySummary, StatusInputs};
 use crate::decision::observation::{
-    AliasEntry, AliasView, Beat, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip, LoopProcess,
-    LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    AliasEntry, AliasView, Beat, ConflictView, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip,
+    LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
 };
 use crate::decision::plan::{Decision, EtcdDepth, UnsafeReason, WaitingOn};
 use crate::decision::step::{StepKind, StepOutcome};
@@ -61,12 +61,13 @@ fn observation() -> Observation {
             copies: 1,
         })),
         alias: fresh(AliasView {
-            entries: vec![AliasEntry { prefix_len: 32, valid_for: Some(Duration::from_millis(7200)) }],
+            entries: vec![AliasEntry { prefix_len: 32, valid_for: Some(Duration::from_millis(7200)), lent: false }],
             up: true,
             carrier: true,
         }),
         manifest: fresh(ManifestView { sha256: Some("1a2b3c4d5e6f7081".to_owned()), shadows: Vec::new(), immovable: None }),
         kubelet: fresh(KubeletView::Running),
+        conflict: fresh(ConflictView::default()),
         cycle: None,
         in_flight: std::iter::once(StepKind::RenewAlias).collect(),
         paused: None,
