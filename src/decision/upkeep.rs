@@ -39,10 +39,11 @@ impl Upkeep {
         let may_begin = lends && !facts.starting && !facts.resumed;
         let due = [
             (applied && facts.role == Role::Follows, StepKind::ReleaseAlias),
-            ((applied || held) && may_begin, StepKind::LeaseAlias),
             ((applied || lent) && !lends, StepKind::HandOverAlias),
             (ends_within(half_life), StepKind::RenewAlias),
+            // Clients wait for this one, nobody waits for the next.
             (announce_due, StepKind::AnnounceAlias),
+            ((applied || held) && may_begin, StepKind::LeaseAlias),
         ];
         // Asked a round early, so that the proof is there when the renewal is due.
         let lent_needs = lent && (!lends || ends_within(half_life + policy.etcd.poll));
