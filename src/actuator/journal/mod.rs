@@ -154,6 +154,9 @@ impl Journal {
                 Ok(()) | Err(_) => {}
             }
         }
+        match self.tidy() {
+            Ok(()) | Err(_) => {}
+        }
         self.append(&Record::Closed { id, outcome, detail: detail.to_owned(), at })
     }
 
@@ -164,21 +167,26 @@ impl Journal {
         for record in kept.iter().flat_map(ClosedCycle::records).chain(log.open.iter().flat_map(OpenCycle::records)) {
             text += &record::encode(&record).map_err(JournalError::Unwritable)?;
         }
+        let (dir, temporary, name) = (self.fs.open_dir(&self.dir)?, OsStr::new(TEMPORARY), OsStr::new(NAME));
+        // Whoever wrote the open entry may have died before it was on disk; a power cut must not leave the
+        // temporary file and no open entry.
+        self.fs.sync(&self.fs.open_file(&dir, name)?)?;
         // Backups first: as long as the journal names them, the next compaction finds what this one left.
         let kept = kept.iter().map(|cycle| &cycle.intent).chain(log.open.iter().map(|open| &open.intent));
         self.drop_backups(dropped, &kept.map(|intent| intent.backup.as_path()).collect::<Vec<_>>())?;
-        let (dir, temporary) = (self.fs.open_dir(&self.dir)?, OsStr::new(TEMPORARY));
         self.fs.unlink(&dir, temporary)?;
         let file = self.fs.create_new(&dir, temporary)?;
-        let written =
-            self.write_through(&file, text.as_bytes()).and_then(|()| self.fs.rename_over(&dir, temporary, OsStr::new(NAME)));
-        match written {
-            Ok(()) => Ok(self.fs.sync_dir(&dir)?),
-            Err(error) => match self.fs.unlink(&dir, temporary) {
-                // The next compaction removes it too.
-                Ok(()) | Err(_) => Err(error.into()),
-            },
-        }
+        self.write_through(&file, text.as_bytes())?;
+        self.fs.rename_over(&dir, temporary, name)?;
+        Ok(self.fs.sync_dir(&dir)?)
+    }
+
+    /// Removes what a compaction that was broken off has left, for good: after the end nobody looks for it. The
+    /// sync is for one that was broken off between its rename and its own sync.
+    fn tidy(&self) -> Result<(), FsError> {
+        let dir = self.fs.open_dir(&self.dir)?;
+        self.fs.unlink(&dir, OsStr::new(TEMPORARY))?;
+        self.fs.sync_dir(&dir)
     }
 
     /// Removes backups that no journalled cycle names any more: they would pile up without bound.

@@ -101,11 +101,13 @@ pub(super) fn ensure_backup(fs: &Fs, backup: &Path, content: &[u8]) -> Result<()
     }
 }
 
-/// Removes what a backup that was broken off has left; whether there is a backup.
+/// Removes what a backup that was broken off has left, for good; whether there is a backup.
 pub(super) fn tidy_backup(fs: &Fs, backup: &Path) -> Result<bool, FsError> {
     let (parent, name) = split(backup)?;
     let Some(dir) = open_if_there(fs, parent)? else { return Ok(false) };
     fs.unlink(&dir, &temporary_name(name))?;
+    // Also where it is gone already: an earlier attempt may not have got further than that.
+    fs.sync_dir(&dir)?;
     Ok(fs.look_up(&dir, name)?.is_some())
 }
 
