@@ -1,6 +1,7 @@
 //! A manifest directory, a pod that dies when it is told to, and a disk that fails when it is told to.
 
 mod crash;
+mod other_writers;
 mod recovery;
 mod refusal;
 mod story;

@@ -1,14 +1,14 @@
 use super::*;
 use crate::actuator::journal::Outcome;
 
-struct Told {
-    outcome: StepOutcome,
+pub(super) struct Told {
+    pub(super) outcome: StepOutcome,
     /// How long the manifest was out, in virtual time.
     out_for: Duration,
 }
 
 /// Runs a cycle and watches the phases; `stop_after` counts from the beginning.
-async fn tell(node: &Node, pod: Pod, beats: bool, stop_after: Option<Duration>) -> Told {
+pub(super) async fn tell(node: &Node, pod: Pod, beats: bool, stop_after: Option<Duration>) -> Told {
     let executor = node.executor();
     let mut phases = executor.subscribe();
     let (stop, stopped) = watch::channel(false);
@@ -41,7 +41,7 @@ async fn tell(node: &Node, pod: Pod, beats: bool, stop_after: Option<Duration>) 
     Told { outcome, out_for }
 }
 
-fn last(node: &Node) -> Outcome {
+pub(super) fn last(node: &Node) -> Outcome {
     node.log().closed.last().unwrap().outcome
 }
 
@@ -132,7 +132,7 @@ async fn a_stop_before_the_cycle_begins_touches_nothing() {
 }
 
 /// A pod that never dies by itself, during whose death somebody does something, once.
-fn with_hand(hand: impl Fn() + Send + Sync + 'static, only_when_gone: PathBuf) -> Pod {
+pub(super) fn with_hand(hand: impl Fn() + Send + Sync + 'static, only_when_gone: PathBuf) -> Pod {
     let done = AtomicUsize::new(0);
     let on_look = Box::new(move || {
         if !only_when_gone.exists() && done.fetch_add(1, Ordering::SeqCst) == 0 {
