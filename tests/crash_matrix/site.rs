@@ -8,6 +8,8 @@ use fip_watchdog::actuator::durable_fs::Fs;
 use fip_watchdog::actuator::journal::{Intent, Journal, Outcome, PodRecord, Record, Stamp, sha256_hex};
 use fip_watchdog::actuator::manifest_cycle::CycleExecutor;
 
+use rustix::fs::{XattrFlags, setxattr};
+
 use crate::tree::{Entry, FileState, Tree};
 
 /// Ours.
@@ -44,18 +46,38 @@ pub enum Before {
 /// A directory of its own, with a manifest whose metadata are not the default ones.
 pub struct Site {
     dir: tempfile::TempDir,
+    root: PathBuf,
     ours: FileState,
+}
+
+/// In memory, where that can hold attributes (tmpfs since Linux 6.6): a process that is killed or refused a call does not
+/// see the difference, and a busy disk makes hours of some hundred thousand syncs. `TMPDIR` overrules it.
+fn scratch() -> tempfile::TempDir {
+    let mut named = tempfile::Builder::new();
+    let named = named.prefix("crash-matrix-");
+    let holds = |dir: &tempfile::TempDir| setxattr(dir.path(), "user.note", b"", XattrFlags::empty()).is_ok();
+    let in_memory = || named.tempdir_in("/dev/shm").ok().filter(holds);
+    let chosen = if std::env::var_os("TMPDIR").is_some() { None } else { in_memory() };
+    chosen.unwrap_or_else(|| named.tempdir().unwrap())
 }
 
 impl Site {
     pub fn new() -> Self {
         let mut ours = FileState { mode: 0o640, uid: 12, gid: 34, ..FileState::ours(POD.to_vec()) };
         ours.xattrs.insert("user.note".to_owned(), b"\x00kept\xff".to_vec());
-        Self { dir: tempfile::tempdir().unwrap(), ours }
+        let dir = scratch();
+        let root = dir.path().join("node");
+        std::fs::create_dir(&root).unwrap();
+        Self { dir, root, ours }
     }
 
     pub fn root(&self) -> &Path {
-        self.dir.path()
+        &self.root
+    }
+
+    /// Where something that is no part of the node can be put; it goes with the site.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 
     /// The tree before anything happens.

@@ -166,7 +166,7 @@ pub fn is_there() -> bool {
 }
 
 fn log_of(site: &Site) -> PathBuf {
-    site.root().with_extension("strace")
+    site.beside("strace.log")
 }
 
 /// Does a task, with a fault. With `paths`, calls that touch none of them do not count and do not fail (the
@@ -209,7 +209,7 @@ pub fn record(site: &Site, task: Task, other_boot: bool) -> Vec<Call> {
 }
 
 fn in_another_boot(site: &Site, plain: &Command) -> Command {
-    let id = site.root().with_extension("boot_id");
+    let id = site.beside("boot_id");
     std::fs::File::create(&id).and_then(|mut file| file.write_all(b"another boot\n")).unwrap();
     let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
     let mut command = Command::new("unshare");
