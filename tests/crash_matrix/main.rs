@@ -20,6 +20,7 @@ mod strace;
 mod tally;
 mod tree;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -69,6 +70,8 @@ enum Job {
     /// Which part of so many.
     Scene(Scene, usize, usize),
     Power(Before, Option<usize>),
+    /// Shows that the power cut finds what is not synced.
+    Bites,
 }
 
 fn jobs(full: bool) -> Vec<Job> {
@@ -77,7 +80,7 @@ fn jobs(full: bool) -> Vec<Job> {
     let killed = || std::iter::once(None).chain((0..OPERATIONS_MAX).step_by(power_step).map(Some));
     let power =
         [Before::Nothing, Before::FullJournal].into_iter().flat_map(|before| killed().map(move |at| Job::Power(before, at)));
-    scenes.chain(power).collect()
+    std::iter::once(Job::Bites).chain(scenes).chain(power).collect()
 }
 
 fn run(full: bool) -> ExitCode {
@@ -92,6 +95,7 @@ fn run(full: bool) -> ExitCode {
                     match job {
                         Job::Scene(scene, part, parts) => shots(*scene, (*part, *parts), full, &tally),
                         Job::Power(before, killed_after) => cuts(*before, *killed_after, &tally),
+                        Job::Bites => bites(&tally),
                     }
                 }
             });
@@ -129,4 +133,19 @@ fn cuts(before: Before, killed_after: Option<usize>, tally: &Tally) {
         tally.disk(*order, power::start_on(&site, disk, *order));
     }
     tally.cuts(cuts.cuts);
+}
+
+/// A matrix that finds nothing is worth nothing: without one kind of sync there have to be faults.
+fn bites(tally: &Tally) {
+    let site = Site::new();
+    let kinds: [(&str, &dyn Fn(&Path) -> bool); 3] = [
+        ("the directory above", &|path| path == Path::new("")),
+        ("the journal", &|path| path == Path::new("state/cycle.journal")),
+        ("the manifest and the staging directory", &|path| [Path::new("manifests"), Path::new("staging")].contains(&path)),
+    ];
+    for (what, forgotten) in kinds {
+        let disks = power::cuts_without_sync(&site, forgotten).disks;
+        let found = disks.iter().any(|(disk, order)| power::start_on(&site, disk, *order).is_err());
+        tally.bite(if found { Ok(()) } else { Err(format!("the power cut does not notice that {what} is never synced")) });
+    }
 }

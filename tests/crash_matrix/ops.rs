@@ -58,9 +58,11 @@ fn op(call: &Call, root: &Path) -> Option<Op> {
         "openat" => None,
         "mkdirat" => at(0).map(Op::Mkdir),
         "write" => {
+            // Not the runtime's own, to its event descriptor.
+            let path = of(0)?;
             let content = bytes(arguments[1]);
             assert_eq!(content.len().to_string(), answer.trim(), "no short write in a recording");
-            Some(Op::Append(of(0)?, content))
+            Some(Op::Append(path, content))
         }
         "ftruncate" => Some(Op::Truncate(of(0)?, arguments[1].parse().unwrap())),
         "fchown" => Some(Op::Owner(of(0)?, number(1, 10), number(2, 10))),

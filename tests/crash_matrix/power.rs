@@ -2,6 +2,7 @@
 //! killed, with nothing of it on the disk yet that was not synced.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::child::Task;
 use crate::disk::{Disk, Order};
@@ -36,6 +37,16 @@ pub fn cuts(site: &Site, before: Before, killed_after: Option<usize>) -> Option<
         cycle = ops(&record(site, Task::Cycle, true), site.root());
     }
     Some(collect(disk, &cycle))
+}
+
+/// Every disk that a cut in a cycle could leave if the syncs of `forgotten` were not made; below the root, whose
+/// own path is empty.
+pub fn cuts_without_sync(site: &Site, forgotten: impl Fn(&Path) -> bool) -> Cuts {
+    let tree = site.before(Before::Nothing);
+    tree.write(site.root());
+    let mut cycle = ops(&record(site, Task::Cycle, true), site.root());
+    cycle.retain(|op| !matches!(op, Op::Sync(path) if forgotten(path)));
+    collect(Disk::new(&tree), &cycle)
 }
 
 fn collect(mut disk: Disk, ops: &[Op]) -> Cuts {

@@ -120,7 +120,10 @@ impl Waiting {
 
     /// Lets it go, and waits for its end.
     fn finish(mut self) -> (ExitStatus, String) {
-        self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        // A kill at its first read may have come before: attaching makes the kernel start that call again.
+        match self.child.stdin.take().unwrap().write_all(b"\n") {
+            Ok(()) | Err(_) => {}
+        }
         let ready = {
             let mut fds = [PollFd::new(self.out.get_ref(), PollFlags::IN)];
             poll(&mut fds, Some(&CHILD_MAX)).unwrap()

@@ -55,6 +55,13 @@ impl Tally {
         self.0.lock().unwrap().cuts += cuts;
     }
 
+    /// Notes whether a mistake was found that was made on purpose; no point of the matrix.
+    pub fn bite(&self, outcome: Result<(), String>) {
+        if let Err(fault) = outcome {
+            self.0.lock().unwrap().fault(fault);
+        }
+    }
+
     /// Tells, and says whether all is well.
     pub fn summary(&self, took: Duration, full: bool) -> ExitCode {
         let counts = self.0.lock().unwrap();
