@@ -135,13 +135,16 @@ fn cuts(before: Before, killed_after: Option<usize>, tally: &Tally) {
     tally.cuts(cuts.cuts);
 }
 
+/// Whose syncs are left out.
+type Forgotten = fn(&Path) -> bool;
+
 /// A matrix that finds nothing is worth nothing: without one kind of sync there have to be faults.
 fn bites(tally: &Tally) {
     let site = Site::new();
-    let kinds: [(&str, &dyn Fn(&Path) -> bool); 3] = [
-        ("the directory above", &|path| path == Path::new("")),
-        ("the journal", &|path| path == Path::new("state/cycle.journal")),
-        ("the manifest and the staging directory", &|path| [Path::new("manifests"), Path::new("staging")].contains(&path)),
+    let kinds: [(&str, Forgotten); 3] = [
+        ("the directory above", |path| path == Path::new("")),
+        ("the journal", |path| path == Path::new("state/cycle.journal")),
+        ("the manifest and the staging directory", |path| [Path::new("manifests"), Path::new("staging")].contains(&path)),
     ];
     for (what, forgotten) in kinds {
         let disks = power::cuts_without_sync(&site, forgotten).disks;
