@@ -11,7 +11,7 @@ SCENARIOS := $(sort $(wildcard lab/scenarios/*.yaml))
 # Scenarios mostly wait; three labs at once leave the two cores of a small machine room to be punctual.
 JOBS ?= 3
 
-.PHONY: help demo test setup build unit lint lab scenarios crash-matrix release clean
+.PHONY: help demo test setup build unit lint scenarios crash-matrix release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,16 @@ crash-matrix: setup ## the manifest cycle killed, failed and cut off from power 
 
 release: ## the static binary as it ships
 	cargo build --release --bin fip-watchdog
+
+PREFIX ?= /usr
+install: ## install what `make release` built (DESTDIR=, PREFIX=)
+	install -Dm0755 $(TARGET_DIR)/release/fip-watchdog $(DESTDIR)$(PREFIX)/bin/fip-watchdog
+	install -Dm0644 systemd/fip-watchdog.service $(DESTDIR)$(PREFIX)/lib/systemd/system/fip-watchdog.service
+	install -Dm0644 systemd/fip-watchdog.catalog $(DESTDIR)$(PREFIX)/lib/systemd/catalog/fip-watchdog.catalog
+	install -d $(DESTDIR)/etc/fip-watchdog $(DESTDIR)$(PREFIX)/share/doc/fip-watchdog/policies
+	install -m0644 policies/*.yaml $(DESTDIR)$(PREFIX)/share/doc/fip-watchdog/policies/
+	$(TARGET_DIR)/release/fip-watchdog man --out $(DESTDIR)$(PREFIX)/share/man/man8
+	test -n "$(DESTDIR)" || { journalctl --update-catalog; systemctl daemon-reload; }
 
 clean: ## remove build output (the lab's root file system stays in /var/cache/fip-lab)
 	cargo clean

@@ -32,9 +32,18 @@ pub fn man(args: &ManArgs, command: Command, out: &mut impl Write) -> io::Result
     }
 }
 
-fn pages(command: Command, dir: &Path) -> io::Result<()> {
+/// Administrators' commands are in section 8.
+fn pages(mut command: Command, dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    clap_mangen::generate_to(command, dir)
+    command.build();
+    let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help").cloned();
+    for command in std::iter::once(command.clone()).chain(subcommands.collect::<Vec<_>>()) {
+        let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command).title(name.to_uppercase()).section("8").render(&mut page)?;
+        std::fs::File::create(dir.join(format!("{name}.8")))?.write_all(&page)?;
+    }
+    Ok(())
 }
 
 /// Writes a completion script.

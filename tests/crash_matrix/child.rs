@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use fip_watchdog::actuator::journal::PodRecord;
-use fip_watchdog::actuator::manifest_cycle::{CycleExecutor, CycleSettings, PodState, PodWatch, Verify};
+use fip_watchdog::actuator::manifest_cycle::{CycleExecutor, CycleSettings, Kill, Missing, PodState, PodWatch, Verify};
 use fip_watchdog::decision::step::StepOutcome;
 use fip_watchdog::sensor::manifest::Wanted;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -67,12 +67,16 @@ impl PodWatch for Gone {
         }
         PodState::Gone
     }
+
+    async fn kill(&self) -> Kill {
+        Kill::Gone
+    }
 }
 
 struct Beats;
 
 impl Verify for Beats {
-    async fn verified(&self) -> Result<String, String> {
+    async fn verified(&self) -> Result<String, Missing> {
         Ok("it beats".to_owned())
     }
 }
@@ -84,6 +88,7 @@ pub fn settings(root: &Path) -> CycleSettings {
         staging_dir: staging_dir(root),
         state_dir: state_dir(root),
         settle: Duration::from_millis(500),
+        kill_after: None,
         death_margin: Duration::from_secs(15),
         verify_timeout: Duration::from_secs(30),
     }
@@ -139,6 +144,7 @@ async fn perform(task: Task, root: &Path, limit: Option<u64>) -> String {
     match executor.run(&settings(root), &Gone { theirs }, &Beats, stopped).await {
         StepOutcome::Succeeded(why) => format!("succeeded: {why}"),
         StepOutcome::Refused(why) => format!("refused: {why}"),
+        StepOutcome::PodStuck(why) => format!("stuck: {why}"),
         StepOutcome::Failed(why) => format!("failed: {why}"),
     }
 }

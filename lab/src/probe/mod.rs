@@ -26,7 +26,7 @@ const CHANGES_MAX: usize = 1024;
 
 /// Ask the FIP every 20 ms from the client's namespace: who answers, and when nobody does.
 #[derive(Debug, Parser)]
-#[command(name = "fip-lab probe")]
+#[command(name = "fip-lab probe", bin_name = "fip-lab probe")]
 struct Arguments {
     /// Which lab.
     #[arg(long, default_value = "fip")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::{Event, Lifetime, What};
+use super::event::{Event, Lifetime};
 use super::file::{ContainerState, FipState, Presence, Wait};
 use super::names::NodeRef;
 use super::node::Node;
@@ -123,10 +123,8 @@ impl Kind {
             Self::Verdict(wanted) => {
                 verdict(seen.view, node) == Some(wanted) || here.any(|event| verdict_became(event) == Some(wanted))
             }
-            Self::Audit { event: name, step } => here.any(|event| match &event.what {
-                What::Audit(audit) => audit.event == *name && (step.is_none() || audit.step == *step),
-                _not_audit => false,
-            }),
+            Self::Audit { event: name, step } => here
+                .any(|event| event.audit().is_some_and(|audit| audit.event == *name && (step.is_none() || audit.step == *step))),
             Self::Fip(wanted) => state.is_some_and(|state| match wanted {
                 FipState::Held => state.fip.is_some(),
                 FipState::Forever => state.fip == Some(Lifetime::Forever),
@@ -163,10 +161,5 @@ fn verdict(view: &View, node: Node) -> Option<&str> {
 }
 
 fn verdict_became(event: &Event) -> Option<&String> {
-    if let What::Audit(audit) = &event.what
-        && audit.event == "verdict_changed"
-    {
-        return audit.verdict.as_ref();
-    }
-    None
+    event.audit().filter(|audit| audit.event == "verdict_changed")?.verdict.as_ref()
 }

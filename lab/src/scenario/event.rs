@@ -21,6 +21,14 @@ pub struct Event {
     pub what: What,
 }
 
+impl Event {
+    /// The audit entry, if it is one.
+    #[must_use]
+    pub const fn audit(&self) -> Option<&Audit> {
+        if let What::Audit(audit) = &self.what { Some(audit) } else { None }
+    }
+}
+
 /// How long the kernel will keep the FIP on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -70,7 +70,7 @@ pub enum Step {
     /// Binds variables to nodes as they are now.
     Let(BTreeMap<Role, String>),
     /// Waits for a condition.
-    Wait(Wait),
+    Wait(Box<Wait>),
     /// Injects a fault.
     Fault(FaultStep),
     /// Heals a fault.

@@ -64,7 +64,7 @@ pub fn list(json: bool) -> anyhow::Result<ExitCode> {
     let mut out = String::new();
     if json {
         let list: Vec<_> =
-            scenarios.iter().map(|one| serde_json::json!({ "name": one.name.value, "story": one.story })).collect();
+            scenarios.iter().map(|one| serde_json::json!({ "name": one.name.value, "story": one.story.trim() })).collect();
         out = serde_json::Value::from(list).to_string() + "\n";
     } else {
         for scenario in &scenarios {

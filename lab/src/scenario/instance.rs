@@ -13,14 +13,18 @@ use tokio::time::timeout;
 
 use super::clock;
 use super::event::{Event, What};
+use super::expect::Expect;
 use super::file::Scenario;
 use super::judge::{Evidence, Finding};
 use super::lab_api::{self, Lab};
 use super::measure::{Outage, Timeline};
 use super::node::Node;
+use super::outside::Outside;
 use super::record::Record;
 use super::runner::{Run, StepFailed};
 use super::source::{CHANNEL, Sources};
+use crate::probe::client::PERIOD;
+use crate::probe::outage::Heard;
 
 /// What the command line says about a run.
 #[derive(Debug, Clone, Default)]
@@ -91,12 +95,16 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     let (send, events) = mpsc::channel(CHANNEL);
     let sources = Sources::start(&lab, &send)?;
     let tell = send.clone();
-    let on_change = Box::new(move |at, heard| {
+    let on_change = Box::new(move |last_answer, heard| {
+        // Shown where the first datagram went unanswered, so that a fault comes before its effect.
+        let at = if heard == Heard::Silence { last_answer + PERIOD } else { last_answer };
         // Full only if nobody reads any more; the segments are complete all the same.
         drop(tell.try_send(Event { at, node: None, what: What::Client(heard) }));
     });
     let client = lab_api::client(name, on_change)?;
     let before = lab_api::directories(&lab);
+    let counts = wishes.watchdog && scenario.expect.value.iter().any(|expect| matches!(expect.value, Expect::WroteNothing(_)));
+    let outside = if counts { Some(Outside::start(&lab).await?) } else { None };
 
     let nodes = lab.nodes().len();
     let record = Record::new(nodes, began);
@@ -114,6 +122,10 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     (run.say)("reading the journals to their ends");
     let mut gaps = run.flush().await;
     gaps.extend(run.record.gaps());
+    let deeds = match outside {
+        Some(outside) => outside.finish().await,
+        None => BTreeMap::new(),
+    };
     drop((sources, client));
 
     let Run { record, variables, .. } = run;
@@ -122,7 +134,7 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     let timeline = Timeline::new(nodes, began, ended, events, segments);
     let directories =
         before.into_iter().zip(after).filter_map(|((node, old), (_, new))| Some((node, (old.ok()?, new.ok()?)))).collect();
-    let evidence = Evidence { timeline, variables, directories };
+    let evidence = Evidence { timeline, variables, directories, deeds };
     let mut outcome = judge(scenario, evidence, steps, &gaps);
     outcome.watchdog = wishes.watchdog;
     if !outcome.passed {

@@ -11,6 +11,7 @@ use super::manifest::Directory;
 use super::measure::{Timeline, longest};
 use super::names::{NodeRef, StepName};
 use super::node::Node;
+use super::outside::Deeds;
 use super::view::View;
 
 /// A run, with what is not an event.
@@ -21,6 +22,8 @@ pub struct Evidence {
     pub variables: BTreeMap<String, Node>,
     /// The manifest directories at the begin and at the end.
     pub directories: BTreeMap<Node, (Directory, Directory)>,
+    /// What the watchdogs did, seen from outside; empty unless the scenario asks for it.
+    pub deeds: BTreeMap<Node, Deeds>,
 }
 
 /// One expectation, judged.
@@ -61,8 +64,12 @@ impl Evidence {
             Expect::Outage(bound) => self.outage(bound),
             Expect::TwoHolders(bound) => {
                 let longest = run.two_holders(run.since(bound.since.as_deref()), !bound.unreachable_too);
-                let who = if bound.unreachable_too { "two nodes hold the FIP" } else { "two reachable nodes hold the FIP" };
-                Finding::new(longest <= bound.at_most.0, format!("{who} for at most {}", secs(bound.at_most.0)), secs(longest))
+                let which = if bound.unreachable_too { "two nodes" } else { "two nodes that the client can reach" };
+                let expected = match bound.at_most.0 {
+                    Duration::ZERO => format!("never do {which} hold the FIP"),
+                    most => format!("{which} hold the FIP for at most {}", secs(most)),
+                };
+                Finding::new(longest <= bound.at_most.0, expected, secs(longest))
             }
             Expect::HolderAtEnd(bound) => self.holder_at_end(bound),
             Expect::FipGoneToEnd(bound) => {
@@ -83,6 +90,10 @@ impl Evidence {
             Expect::ManifestIntact(bound) => self.each(&bound.node, "has its manifest directory as it was", |node| {
                 self.directories.get(&node).map_or((false, "not read".to_owned()), |(before, after)| before.compare(after))
             }),
+            Expect::WroteNothing(bound) => self.each(&bound.node, "changes nothing", |node| {
+                let since = run.since(bound.since.as_deref());
+                self.deeds.get(&node).map_or((false, "not watched from outside".to_owned()), |deeds| deeds.judge(since))
+            }),
             Expect::JournalQuiet(bound) => self.quiet(bound),
         }
     }
@@ -90,15 +101,21 @@ impl Evidence {
     /// The same question to each of several nodes.
     fn each(&self, node: &NodeRef, what: &str, ask: impl Fn(Node) -> (bool, String)) -> Finding {
         let nodes = self.nodes(node);
+        if let (NodeRef::Variable(name), []) = (node, nodes.as_slice()) {
+            return Finding::new(false, format!("${name} {what}"), format!("${name} was never bound"));
+        }
         let answers: Vec<_> = nodes.iter().map(|node| (node, ask(*node))).collect();
         let passed = !answers.is_empty() && answers.iter().all(|(_, (good, _))| *good);
-        let who = nodes.iter().map(Node::to_string).collect::<Vec<_>>().join(", ");
-        // When all is well one answer stands for all; when it is not, the bad ones are named.
+        let who = match nodes.as_slice() {
+            several if several.len() > 1 && several.len() == self.timeline.nodes => "every node".to_owned(),
+            several => several.iter().map(Node::to_string).collect::<Vec<_>>().join(", "),
+        };
+        // One answer stands for all when they are the same; when some are bad, those are named.
         let measured = match answers.as_slice() {
-            [(_, (_, only))] => only.clone(),
+            [(_, (_, first)), rest @ ..] if rest.iter().all(|(_, (_, said))| said == first) => first.clone(),
             several => {
                 let telling = several.iter().filter(|(_, (good, _))| passed || !good);
-                telling.map(|(node, (_, said))| format!("{node} {said}")).collect::<Vec<_>>().join(", ")
+                telling.map(|(node, (_, said))| format!("{node} {said}")).collect::<Vec<_>>().join("; ")
             }
         };
         Finding::new(passed, format!("{who} {what}"), measured)
@@ -210,20 +227,19 @@ impl Evidence {
     fn quiet(&self, bound: &QuietBound) -> Finding {
         let since = self.timeline.since(bound.since.as_deref());
         self.each(&bound.node, &format!("logs at most {} entries", bound.at_most), |node| {
-            let counts = |event: &&Event| match &event.what {
-                What::Audit(audit) => !bound.except_steps.iter().any(|step| audit.step.as_ref() == Some(&step.0)),
-                What::Log(_) => true,
-                _other => false,
-            };
+            // An entry about several steps names them all, with a blank between them.
+            let steps = |audit: &Audit| audit.step.clone().unwrap_or_default();
+            let excepted = |step: &str| bound.except_steps.iter().any(|name| name.0 == step);
+            let excused = |audit: &Audit| !steps(audit).is_empty() && steps(audit).split_whitespace().all(excepted);
+            let counts =
+                |event: &&Event| matches!(event.what, What::Log(_)) || event.audit().is_some_and(|audit| !excused(audit));
             let entries = self.timeline.events_of(node, since).filter(counts).count();
             (entries <= bound.at_most, entries.to_string())
         })
     }
 
     fn audits(&self, node: Node, since: Duration) -> impl Iterator<Item = &Audit> {
-        self.timeline
-            .events_of(node, since)
-            .filter_map(|event| if let What::Audit(audit) = &event.what { Some(audit) } else { None })
+        self.timeline.events_of(node, since).filter_map(Event::audit)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod manifest;
 pub mod measure;
 pub mod names;
 pub mod node;
+pub mod outside;
 pub mod paint;
 pub mod record;
 pub mod report;
@@ -32,6 +33,7 @@ pub mod runner;
 pub mod source;
 pub mod timeline;
 pub mod view;
+pub mod words;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -61,13 +63,14 @@ const JOBS_MAX: u16 = 32;
 /// A lab is brought up for each run and taken down after it, also when the run fails or is interrupted. The exit code is 0 when
 /// every run passed, 1 when one did not, 65 when a file is refused.
 #[derive(Debug, Parser)]
-#[command(name = "fip-lab run")]
+#[command(name = "fip-lab run", bin_name = "fip-lab run")]
 struct RunArguments {
     /// Files, or names of scenarios in `lab/scenarios` (or the directory in `FIP_LAB_SCENARIOS`).
     #[arg(required = true, value_name = "FILE|NAME")]
     scenarios: Vec<String>,
-    /// Name of the lab; with several jobs `<NAME>-1`, `<NAME>-2` ….
-    #[arg(long, default_value = "fip")]
+    /// Name of the lab; with several jobs `<NAME>-1`, `<NAME>-2` …. A lab of that name is taken down first: it is what an
+    /// earlier run left. The default is another than that of `fip-lab up`, so that a lab in use is safe.
+    #[arg(long, value_name = "NAME", default_value = "fip-run")]
     lab: String,
     /// Run each scenario this often, and show median and range of the client's outage.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -97,7 +100,7 @@ enum Switch {
 
 /// List the scenarios with their stories.
 #[derive(Debug, Parser)]
-#[command(name = "fip-lab list")]
+#[command(name = "fip-lab list", bin_name = "fip-lab list")]
 struct ListArguments {
     /// Ignored: scenarios are the same for every lab.
     #[arg(long, hide = true)]
@@ -177,10 +180,10 @@ async fn run_all(arguments: &RunArguments, scenarios: &[Scenario]) -> anyhow::Re
         if arguments.repeat > 1 {
             for scenario in scenarios {
                 let own: Vec<&Ran<'_>> = runs.iter().filter(|ran| std::ptr::eq(ran.scenario, scenario)).collect();
-                print(&format!("\n{}\n{}", scenario.name.value, report::repeats(&own, &paper)));
+                print(&format!("{}\n{}\n", scenario.name.value, report::repeats(&own, &paper)));
             }
         }
-        print(&format!("\n{}", report::summary(&runs, &paper)));
+        print(&report::summary(&runs, &paper));
     }
     Ok(if runs.iter().all(Ran::passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

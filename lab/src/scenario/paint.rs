@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 /// Width of a report: fits a terminal of 80 to 100 columns next to nothing else.
-const WIDTH: usize = 96;
+const WIDTH: usize = 98;
 /// The least and the most that `COLUMNS` may ask for.
 const WIDTHS: std::ops::RangeInclusive<usize> = 72..=140;
 

@@ -110,7 +110,13 @@ impl Run<'_> {
         let nodes = self.resolve(&condition.node);
         let began = clock::now();
         let watchdog = self.watchdog;
-        if !self.until(wait.limit.0, |run| condition.kind.holds(&nodes, &run.record.seen(clock::now(), watchdog))).await {
+        // A run that has gone blind would only wait for its limit.
+        let holds = |run: &Self| condition.kind.holds(&nodes, &run.record.seen(clock::now(), watchdog));
+        let ended = self.until(wait.limit.0, |run| holds(run) || !run.record.is_complete()).await;
+        if !self.record.is_complete() {
+            return Err(format!("gave up: {}", self.record.gaps().join("; ")));
+        }
+        if !ended {
             return Err(format!("not within {}", humantime::format_duration(wait.limit.0)));
         }
         let now = clock::now();
@@ -147,16 +153,16 @@ impl Run<'_> {
     pub async fn until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         let deadline = clock::now() + limit;
         loop {
-            self.drain();
             if done(self) {
                 return true;
             }
             let left = deadline.saturating_sub(clock::now());
-            if left.is_zero() {
+            // One event at a time: a state that lasted only from one event to the next has been seen.
+            if let Ok(event) = self.events.try_recv() {
+                self.record.take(event);
+            } else if left.is_zero() {
                 return false;
-            }
-            // A timeout here is the tick; a closed channel would be noticed as sources lost.
-            if let Ok(Some(event)) = timeout(left.min(TICK), self.events.recv()).await {
+            } else if let Ok(Some(event)) = timeout(left.min(TICK), self.events.recv()).await {
                 self.record.take(event);
             }
         }

@@ -9,11 +9,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::event::{Audit, Event, Lifetime, What};
+use super::event::{Event, Lifetime, What};
 use super::instance::Outcome;
 use super::measure::Timeline;
 use super::paint::{Ink, Paper, fold};
 use super::view::{NodeView, View};
+use super::words::Line;
+use crate::probe::client::PERIOD;
 use crate::probe::outage::Heard;
 
 /// The FIP is there as the loop leaves it; by a lease; on a node that the client cannot reach; not there.
@@ -22,19 +24,13 @@ const LEASE: char = '▒';
 const CUT_OFF: char = '░';
 const ABSENT: char = '·';
 /// Columns before the text: seconds, a cell for each node, the client.
-const CELL: usize = 5;
-const CLIENT: usize = 8;
-const SECONDS: usize = 9;
+const CELL: usize = 4;
+const CLIENT: usize = 7;
+const SECONDS: usize = 8;
+/// A step that is done this soon after it began is one line, not two.
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// An outage shorter than this many columns is still shown.
 const BAR_MIN: usize = 40;
-
-/// One event in words.
-struct Line {
-    who: String,
-    kind: &'static str,
-    text: String,
-    ink: Ink,
-}
 
 /// Prints the whole run.
 #[must_use]
@@ -46,11 +42,11 @@ pub fn print(outcome: &Outcome, paper: &Paper) -> String {
     let mut silent_since = None;
     let mut begun = false;
     heading(&mut out, &view, paper);
-    for event in &run.events {
+    for (number, event) in run.events.iter().enumerate() {
         let before = view.clone();
         view.apply(event);
         if let What::Client(Heard::Silence) = event.what {
-            silent_since = Some(event.at);
+            silent_since = Some(event.at.saturating_sub(PERIOD));
         }
         // Everything before this moment is set-up: it shows in the state of the first line, and nowhere else.
         if event.at < origin {
@@ -58,15 +54,9 @@ pub fn print(outcome: &Outcome, paper: &Paper) -> String {
         }
         if !begun {
             begun = true;
-            row(
-                &mut out,
-                &view,
-                Duration::ZERO,
-                paper,
-                &Line { who: String::new(), kind: "", text: "the story begins".to_owned(), ink: Ink::Faint },
-            );
+            row(&mut out, &view, Duration::ZERO, paper, &Line::faint("the story begins"));
         }
-        if let Some(line) = words(event, &before, silent_since) {
+        if let Some(line) = Line::of(event, &before, silent_since).filter(|_| !is_done_at_once(event, &run.events[number..])) {
             row(&mut out, &view, event.at.saturating_sub(origin), paper, &line);
         }
     }
@@ -98,16 +88,30 @@ fn row(out: &mut String, view: &View, at: Duration, paper: &Paper, line: &Line) 
         }
     };
     let before_text = SECONDS + 2 + CELL * view.nodes().count() + CLIENT;
-    let label = format!("{:<4} {:<9} ", line.who, line.kind);
-    let width = paper.width.saturating_sub(before_text + label.chars().count()).max(20);
-    for (number, text) in fold(&line.text, width).iter().enumerate() {
-        let seconds = if number == 0 { format!("{:>SECONDS$.3}", at.as_secs_f64()) } else { " ".repeat(SECONDS) };
-        let label = if number == 0 { label.clone() } else { " ".repeat(label.chars().count()) };
+    let label = format!("{:<4} {:<8} ", line.who, line.kind);
+    // The reason begins below the kind, not below the text: it has more room there.
+    let indent = 5;
+    let room = |used: usize| paper.width.saturating_sub(before_text + used).max(20);
+    let used = label.chars().count();
+    let labels = std::iter::once(label).chain(std::iter::repeat(" ".repeat(used)));
+    let first = labels.zip(fold(&line.text, room(used))).map(|(label, text)| (label, text, line.ink));
+    let why = if line.why.is_empty() { Vec::new() } else { fold(&line.why, room(indent)) };
+    let texts = first.chain(why.into_iter().map(|text| (" ".repeat(indent), text, Ink::Faint)));
+    for (number, (label, text, ink)) in texts.enumerate() {
+        let seconds = if number == 0 { format!("{:>SECONDS$.2}", at.as_secs_f64()) } else { " ".repeat(SECONDS) };
         let mut text_line = format!("{seconds}  ");
         lanes(&mut text_line);
-        text_line.push_str(&paper.ink(line.ink, &format!("{label}{text}")));
+        text_line.push_str(&paper.ink(ink, &format!("{label}{text}")));
         writeln(out, text_line.trim_end());
     }
+}
+
+/// Whether this is the begin of a step whose end follows at once.
+fn is_done_at_once(event: &Event, from_here: &[Event]) -> bool {
+    let Some(begun) = event.audit().filter(|audit| audit.event == "step_started") else { return false };
+    let soon = from_here.iter().take_while(|later| later.at.saturating_sub(event.at) <= AT_ONCE);
+    let mut ends = soon.filter(|later| later.node == event.node).filter_map(Event::audit);
+    ends.any(|audit| audit.step == begun.step && matches!(audit.event.as_str(), "step_succeeded" | "step_failed"))
 }
 
 const fn holding(node: &NodeView) -> char {
@@ -116,69 +120,6 @@ const fn holding(node: &NodeView) -> char {
         Some(_) if !node.reachable() => CUT_OFF,
         Some(Lifetime::Forever) => FOREVER,
         Some(Lifetime::Lease) => LEASE,
-    }
-}
-
-/// An event in words; none for what changes nothing that a person would look for.
-fn words(event: &Event, before: &View, silent_since: Option<Duration>) -> Option<Line> {
-    let state = event.node.and_then(|node| before.node(node));
-    let who = event.node.map(|node| node.to_string()).unwrap_or_default();
-    let line = |kind, ink, text: String| Some(Line { who: who.clone(), kind, text, ink });
-    match &event.what {
-        What::Audit(audit) => audit_words(audit).and_then(|(kind, ink, text)| line(kind, ink, text)),
-        What::Leads { term } => line("etcd", Ink::Plain, format!("leads, term {term}")),
-        What::LeadsNoMore => state.filter(|state| state.leads).and_then(|_| line("etcd", Ink::Plain, "leads no more".to_owned())),
-        What::FipHeld(Lifetime::Forever) if state.is_some_and(|state| state.fip == Some(Lifetime::Lease)) => {
-            line("FIP", Ink::Good, "is there forever".to_owned())
-        }
-        What::FipHeld(Lifetime::Forever) => line("FIP", Ink::Good, "on eth0, forever".to_owned()),
-        What::FipHeld(Lifetime::Lease) => line("FIP", Ink::Good, "on eth0, by a lease".to_owned()),
-        What::FipGone => line("FIP", Ink::Plain, "gone from eth0".to_owned()),
-        What::Link { up: true } => line("link", Ink::Good, "up".to_owned()),
-        What::Link { up: false } => line("link", Ink::Bad, "down".to_owned()),
-        What::Container(container) => {
-            let id: String = container.id.chars().take(8).collect();
-            let runs = if container.running { "runs" } else { "has ended" };
-            line("loop", Ink::Plain, format!("container {id}, attempt {}, {runs}", container.attempt))
-        }
-        What::Manifest { present: true } => line("manifest", Ink::Plain, "is in its directory".to_owned()),
-        What::Manifest { present: false } => line("manifest", Ink::Plain, "is out".to_owned()),
-        What::Client(Heard::Silence) => line("client", Ink::Bad, "hears nobody".to_owned()),
-        What::Client(Heard::Node(node)) => {
-            let gap = silent_since.filter(|_| before.heard == Heard::Silence).map(|since| event.at.saturating_sub(since));
-            let after = gap.map(|gap| format!(" after {:.2} s of silence", gap.as_secs_f64())).unwrap_or_default();
-            line("client", if gap.is_some() { Ink::Good } else { Ink::Plain }, format!("hears {node}{after}"))
-        }
-        What::Fault(fault) => line("FAULT", Ink::Deed, fault.to_string()),
-        What::Heal(fault) => line("HEAL", Ink::Deed, fault.to_string()),
-        What::Note(text) if !text.starts_with("waited") => line("", Ink::Faint, text.clone()),
-        What::SourceLost(what) => line("", Ink::Bad, what.clone()),
-        What::Note(_) | What::Mark(_) | What::Log(_) | What::JournalRead { .. } => None,
-    }
-}
-
-fn audit_words(audit: &Audit) -> Option<(&'static str, Ink, String)> {
-    let because = |text: String| match audit.reason.as_deref() {
-        Some(reason) if !reason.is_empty() => format!("{text}: {reason}"),
-        Some(_) | None => text,
-    };
-    let step = audit.step.as_deref().unwrap_or_default();
-    let took = audit.duration_ms.map(|ms| format!(" in {ms} ms")).unwrap_or_default();
-    match audit.event.as_str() {
-        "verdict_changed" => {
-            let to = audit.verdict.as_deref().unwrap_or("?");
-            let from = audit.from.as_deref().map(|from| format!("{from} → ")).unwrap_or_default();
-            Some(("verdict", Ink::Thought, because(format!("{from}{to}"))))
-        }
-        // Renewals and plans repeat what the steps say.
-        "step_started" if step == "renew_alias" => None,
-        "step_succeeded" if step == "renew_alias" => None,
-        "plan_started" | "lease_renewed" => None,
-        "step_started" => Some(("step", Ink::Plain, format!("{step} …"))),
-        "step_succeeded" => Some(("step", Ink::Good, because(format!("{step} done{took}")))),
-        "step_failed" => Some(("step", Ink::Bad, because(format!("{step} failed{took}")))),
-        "step_refused" => Some(("step", Ink::Bad, because(format!("{step} refused")))),
-        _other => Some(("watchdog", Ink::Plain, audit.message.clone())),
     }
 }
 
@@ -225,7 +166,7 @@ fn bars(out: &mut String, run: &Timeline, origin: Duration, paper: &Paper) {
     let ends = format!("{:.1} s", total.as_secs_f64());
     writeln(out, &format!("{}0 s{:>left$}", pad("", CLIENT), ends, left = width - 3));
     let legend = format!(
-        "{FOREVER} holds the FIP   {LEASE} by a lease   {CUT_OFF} cut off from the client   L etcd leads   × the client hears nobody"
+        "{FOREVER} FIP   {LEASE} FIP by a lease   {CUT_OFF} FIP out of reach   L etcd leads   × nobody answers the client"
     );
     writeln(out, &paper.ink(Ink::Faint, &legend));
 }
@@ -238,4 +179,94 @@ fn pad(text: &str, width: usize) -> String {
 fn writeln(out: &mut String, line: &str) {
     // Writing to a String cannot fail.
     writeln!(out, "{}", line.trim_end()).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::probe::outage::Segment;
+    use crate::scenario::event::Audit;
+    use crate::scenario::measure::HEALTHY;
+    use crate::scenario::node::Node;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn ev(at: u64, node: u8, what: What) -> Event {
+        Event { at: s(at), node: (node > 0).then(|| Node::new(node)), what }
+    }
+
+    fn step(at: u64, event: &str) -> Event {
+        let reason =
+            Some("because of a reason that needs more room than one line of a terminal has to give to it; and more".to_owned());
+        ev(
+            at,
+            2,
+            What::Audit(Audit { event: event.to_owned(), step: Some("apply_alias".to_owned()), reason, ..Audit::default() }),
+        )
+    }
+
+    fn printed() -> String {
+        let cp1 = Heard::Node(Node::new(1));
+        let events = vec![
+            ev(1, 1, What::FipHeld(Lifetime::Forever)),
+            ev(1, 1, What::Leads { term: 2 }),
+            ev(1, 1, What::Link { up: true }),
+            ev(2, 0, What::Client(cp1)),
+            ev(5, 0, What::Mark(HEALTHY.to_owned())),
+            ev(15, 1, What::FipGone),
+            ev(15, 0, What::Client(Heard::Silence)),
+            step(16, "step_started"),
+            step(16, "step_succeeded"),
+            ev(16, 2, What::FipHeld(Lifetime::Lease)),
+        ];
+        let client = vec![
+            Segment { from: s(2), to: s(15), heard: cp1, answers: 1 },
+            Segment { from: s(15), to: s(25), heard: Heard::Silence, answers: 0 },
+        ];
+        let outcome = Outcome {
+            scenario: "t".to_owned(),
+            watchdog: true,
+            passed: true,
+            findings: Vec::new(),
+            longest_outage: None,
+            variables: BTreeMap::new(),
+            timeline: Timeline::new(3, s(0), s(25), events, client),
+            journals: BTreeMap::new(),
+        };
+        print(&outcome, &Paper::plain())
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_paper() {
+        let text = printed();
+        assert!(text.lines().all(|line| line.chars().count() <= Paper::plain().width), "{text}");
+    }
+
+    #[test]
+    fn time_counts_from_the_healthy_lab_and_set_up_is_not_told() {
+        let text = printed();
+        assert!(text.contains("   10.00  ·L  ·   ·   cp1    cp1  FIP      gone from eth0"), "{text}");
+        assert!(!text.contains("link"), "{text}");
+    }
+
+    #[test]
+    fn a_step_that_is_done_at_once_is_one_line_with_its_reason() {
+        let text = printed();
+        assert!(!text.contains("apply_alias …"), "{text}");
+        assert_eq!(text.matches("apply_alias done").count(), 1, "{text}");
+        assert!(text.contains("because of a reason") && !text.contains("and more"), "{text}");
+    }
+
+    #[test]
+    fn the_bars_show_who_held_the_fip_and_when_the_client_was_alone() {
+        let text = printed();
+        let bar = |name: &str| text.lines().rfind(|line| line.starts_with(name)).unwrap().to_owned();
+        assert!(bar("cp1").contains("██") && !bar("cp1").contains('▒'));
+        assert!(bar("cp2").contains("▒▒") && !bar("cp2").contains('█'));
+        assert!(bar("client").contains("11××"));
+    }
 }

@@ -53,7 +53,7 @@ pub async fn follow(child: Child, lists: [Command; 2], to: Out) {
             return;
         }
     }
-    to.lost("the addresses can no longer be watched".to_owned()).await;
+    to.lost(format!("the addresses can no longer be watched: {}", lines.complaint().await)).await;
 }
 
 /// What is known already: a renewed lease, or a link event about something else, is no news.
@@ -107,55 +107,5 @@ pub fn parse(line: &str) -> Option<Line> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fip_with_its_lifetime_is_read_with_and_without_labels() {
-        let lease = r"3: eth0    inet 192.168.111.200/32 scope global dynamic eth0\       valid_lft 10sec preferred_lft 10sec";
-        let forever = r"3: eth0    inet 192.168.111.200/32 scope global eth0\       valid_lft forever preferred_lft forever";
-        assert_eq!(parse(lease), Some(Line::Held(Lifetime::Lease)));
-        assert_eq!(parse(forever), Some(Line::Held(Lifetime::Forever)));
-        assert_eq!(parse(&format!("[ADDR]{forever}")), Some(Line::Held(Lifetime::Forever)));
-        assert_eq!(parse(&format!("Deleted {forever}")), Some(Line::Gone));
-        assert_eq!(parse(&format!("[ADDR]Deleted {lease}")), Some(Line::Gone));
-    }
-
-    #[test]
-    fn other_addresses_and_other_interfaces_are_not_the_fip() {
-        for line in [
-            r"3: eth0    inet 192.168.111.201/24 brd 192.168.111.255 scope global eth0\       valid_lft forever preferred_lft forever",
-            r"3: eth0    inet 192.168.111.20/32 scope global eth0\       valid_lft forever preferred_lft forever",
-            r"3: eth0    inet6 fe80::443b:66ff:fe27:50a8/64 scope link tentative \       valid_lft forever preferred_lft forever",
-            r"4: eth1    inet 192.168.111.200/32 scope global eth1\       valid_lft forever preferred_lft forever",
-            r"2: p0@eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc noqueue state UP",
-            "",
-            "3:",
-            "3: eth0",
-            "3: eth0: not-flags",
-        ] {
-            assert_eq!(parse(line), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_link_is_up_only_with_a_carrier() {
-        let link = |flags: &str| {
-            parse(&format!(r"[LINK]3: eth0@if4: <{flags}> mtu 1500 qdisc noqueue state UP group default \    link/ether 46:3b"))
-        };
-        assert_eq!(link("BROADCAST,MULTICAST,UP,LOWER_UP"), Some(Line::Link { up: true }));
-        assert_eq!(link("NO-CARRIER,BROADCAST,MULTICAST,UP"), Some(Line::Link { up: false }));
-        assert_eq!(link("NO-CARRIER,BROADCAST,MULTICAST,UP,LOWER_UP"), Some(Line::Link { up: false }));
-        assert_eq!(link("BROADCAST,MULTICAST"), Some(Line::Link { up: false }));
-    }
-
-    #[test]
-    fn a_renewed_lease_is_no_news_and_a_hand_over_is() {
-        let mut known = Known::default();
-        assert_eq!(known.news(Line::Held(Lifetime::Lease)), Some(What::FipHeld(Lifetime::Lease)));
-        assert_eq!(known.news(Line::Held(Lifetime::Lease)), None);
-        assert_eq!(known.news(Line::Held(Lifetime::Forever)), Some(What::FipHeld(Lifetime::Forever)));
-        assert_eq!(known.news(Line::Gone), Some(What::FipGone));
-        assert_eq!(known.news(Line::Gone), None);
-    }
-}
+#[path = "address_tests.rs"]
+mod tests;

@@ -77,7 +77,7 @@ async fn a_manifest_directory_that_becomes_a_link_gets_the_manifest_where_the_li
         symlink(&to, &dir).unwrap();
     };
     let told = meanwhile(&node, hand).await;
-    assert!(matches!(told.outcome, StepOutcome::Failed(_)), "{:?}", told.outcome);
+    assert!(matches!(told.outcome, StepOutcome::PodStuck(_)), "{:?}", told.outcome);
     node.is_home(true).and_then(|()| node.is_clean()).unwrap();
     assert_eq!(names(&elsewhere), ["etcd.yaml", FILE]);
 }
@@ -89,7 +89,7 @@ async fn a_manifest_directory_that_another_mount_covers_gets_a_copy_and_staging_
     let hand = move || mount(&["-t", "tmpfs", "tmpfs"], &dir);
     let told = meanwhile(&node, hand).await;
     let _mounted = Mount(node.settings.wanted.dir().to_owned());
-    assert!(matches!(told.outcome, StepOutcome::Failed(_)), "{:?}", told.outcome);
+    assert!(matches!(told.outcome, StepOutcome::PodStuck(_)), "{:?}", told.outcome);
     node.is_home(false).unwrap();
     assert_eq!((names(node.settings.wanted.dir()), names(&node.settings.staging_dir)), (vec![FILE.to_owned()], vec![]));
 }
@@ -114,7 +114,11 @@ async fn a_mount_that_is_read_only_for_some_seconds_gets_its_manifest_as_soon_as
         tokio::time::sleep(Duration::from_secs(25)).await;
         mount(&["-o", "remount,rw"], &mounted.0);
     });
-    assert!(matches!(&told.0.outcome, StepOutcome::Failed(why) if why.contains("the manifest is back")), "{:?}", told.0.outcome);
+    assert!(
+        matches!(&told.0.outcome, StepOutcome::PodStuck(why) if why.contains("the manifest is back")),
+        "{:?}",
+        told.0.outcome
+    );
     node.is_home(false).and_then(|()| node.is_clean()).unwrap();
 }
 
@@ -141,7 +145,7 @@ async fn a_backup_file_that_somebody_leaves_beside_it_stays_and_ours_goes_back()
     let bak = node.settings.wanted.dir().join("wcp-fip.yaml.bak");
     let path = bak.clone();
     let told = meanwhile(&node, move || put(&path, POD)).await;
-    assert!(matches!(told.outcome, StepOutcome::Failed(_)), "{:?}", told.outcome);
+    assert!(matches!(told.outcome, StepOutcome::PodStuck(_)), "{:?}", told.outcome);
     node.is_home(true).unwrap();
     assert_eq!(std::fs::read(&bak).unwrap(), POD);
     let next = cycle(&node, &node.executor()).await;
