@@ -11,7 +11,7 @@ SCENARIOS := $(sort $(wildcard lab/scenarios/*.yaml))
 # Scenarios mostly wait; three labs at once leave the two cores of a small machine room to be punctual.
 JOBS ?= 3
 
-.PHONY: help demo test setup build unit lint scenarios release install clean
+.PHONY: help demo test setup build unit lint scenarios crash-matrix release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ lint:
 
 scenarios: build ## every scenario of lab/scenarios (SCENARIOS="a.yaml b.yaml" JOBS=n to choose)
 	$(LAB) run --jobs $(JOBS) $(SCENARIOS)
+
+crash-matrix: setup ## the manifest cycle killed, failed and cut off from power at every call (some minutes)
+	cargo test -p fip-watchdog --test crash_matrix -- --full
 
 release: ## the static binary as it ships
 	cargo build --release --bin fip-watchdog

@@ -1,9 +1,9 @@
 //! The manifest cycle: out, wait for the old pod's real death, in, verify; safe against a crash at any call.
 //!
 //! ```text
-//!   plan ──► backup ──► Intended ──► Out ──► (old pod dies, or is killed, settle) ──► Back ──► verify ──► closed
-//!     │         │          │          │                                                 ▲
-//!     └ refused ┘          └──────────┴────────── any failure, stop, deadline ──────────┘
+//!   plan ──► Intended ──► backup ──► Out ──► (old pod dies, or is killed, settle) ──► Back ──► verify ──► closed
+//!     │                     │         │                                                 ▲
+//!     └────── refused ──────┘         └────────── any failure, stop, deadline ──────────┘
 //! ```
 //!
 //! `plan` says why not, `place` moves files, `run` waits and announces, `recover` finishes what an earlier

@@ -20,11 +20,11 @@
 //! all the same. If any call fails, the entry stays open and the next attempt starts from the state that is there.
 
 use super::CycleError;
-use super::place::{Home, IfNowhere, bring_home, is_out};
+use super::place::{Home, IfNowhere, bring_home, is_out, tidy_backup};
 use crate::actuator::durable_fs::Fs;
 use crate::actuator::journal::{Journal, OpenCycle, Outcome, Stamp};
 use crate::decision::observation::CyclePhase;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The longest that a journal entry can make a start wait.
@@ -72,6 +72,12 @@ pub(super) fn finish(fs: &Fs, journal: &Journal, open: &OpenCycle, now: Stamp) -
         (Some(_) | None, None) => IfNowhere::Restore,
     };
     let home = bring_home(fs, intent, if_nowhere)?;
+    let backed_up = tidy_backup(fs, &intent.backup)?;
+    // Before its backup was made ours was in place, untouched by us.
+    let kept_as = |kept: &Path| match backed_up || kept != intent.backup {
+        true => format!("ours is kept as {}", kept.display()),
+        false => "that was before we made a backup of ours".to_owned(),
+    };
     let manifest = intent.manifest.display();
     let (outcome, detail) = match home {
         Home::InPlace if open.out.is_none() => (Outcome::NotMoved, format!("{manifest} had not been moved")),
@@ -80,13 +86,10 @@ pub(super) fn finish(fs: &Fs, journal: &Journal, open: &OpenCycle, now: Stamp) -
         Home::FromBackup => {
             (Outcome::RecoveredFromBackup, format!("{manifest} was written anew from {}", intent.backup.display()))
         }
-        Home::Replaced(kept) => {
-            (Outcome::Replaced, format!("{manifest} is another one by now and stays; ours is kept as {}", kept.display()))
+        Home::Replaced(kept) => (Outcome::Replaced, format!("{manifest} is another one by now and stays; {}", kept_as(&kept))),
+        Home::RemovedByOther(kept) => {
+            (Outcome::RemovedByOther, format!("{manifest} was removed by somebody else and stays so; {}", kept_as(&kept)))
         }
-        Home::RemovedByOther(kept) => (
-            Outcome::RemovedByOther,
-            format!("{manifest} was removed by somebody else and stays so; a backup is {}", kept.display()),
-        ),
         Home::Lost => {
             (Outcome::Lost, format!("{manifest} is lost: neither {} nor a sound backup exists", intent.staging.display()))
         }

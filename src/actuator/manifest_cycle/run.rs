@@ -55,13 +55,13 @@ impl CycleExecutor {
         }
     }
 
-    /// Plan, backup, intent: all that comes before the manifest is touched.
+    /// Plan and intent. The intent comes before the backup, so that whoever finds it open removes what a
+    /// backup that was broken off has left.
     async fn prepare(&self, settings: &CycleSettings, pod: &impl PodWatch) -> Result<Plan, CycleError> {
         let (settings, record, now) = (settings.clone(), pod.record(), stamp()?);
         self.blocking(move |fs, journal| {
             let id = journal.load()?.next_id();
             let plan = plan(fs, &settings, id, record, now)?;
-            ensure_backup(fs, &plan.intent.backup, &plan.manifest.content)?;
             journal.append(&Record::Intent(Box::new(plan.intent.clone())))?;
             Ok(plan)
         })
@@ -78,7 +78,11 @@ impl CycleExecutor {
     ) -> StepOutcome {
         self.announce(Some(CyclePhase::Intended));
         let intent = Arc::new(plan.intent);
-        let (entry, identity) = (Arc::clone(&intent), plan.manifest.identity);
+        let (entry, identity, content) = (Arc::clone(&intent), plan.manifest.identity, plan.manifest.content);
+        if let Err(error) = self.blocking(move |fs, _| Ok(ensure_backup(fs, &entry.backup, &content)?)).await {
+            return self.close(&intent, Outcome::NotMoved, chain(&error)).await;
+        }
+        let entry = Arc::clone(&intent);
         if let Err(error) = self.blocking(move |fs, _| stage_out(fs, &entry, identity)).await {
             // Where the rename was done all the same: back too early would count as a crash of the pod.
             if self.is_still_out(&intent).await {

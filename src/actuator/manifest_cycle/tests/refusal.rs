@@ -6,10 +6,10 @@ use std::process::Command;
 use super::*;
 
 /// A mount that goes with the test.
-struct Mount(PathBuf);
+pub(super) struct Mount(pub(super) PathBuf);
 
 impl Mount {
-    fn new(kind: &[&str], at: &Path) -> Self {
+    pub(super) fn new(kind: &[&str], at: &Path) -> Self {
         std::fs::create_dir_all(at).unwrap();
         assert!(Command::new("mount").args(kind).arg(at).status().unwrap().success(), "needs root and CAP_SYS_ADMIN");
         Self(at.to_owned())

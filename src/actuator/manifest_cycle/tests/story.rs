@@ -134,7 +134,7 @@ async fn a_stop_before_the_cycle_begins_touches_nothing() {
 }
 
 /// A pod that never dies by itself, during whose death somebody does something, once.
-fn with_hand(hand: impl Fn() + Send + Sync + 'static, only_when_gone: PathBuf) -> Pod {
+pub(super) fn with_hand(hand: impl Fn() + Send + Sync + 'static, only_when_gone: PathBuf) -> Pod {
     let done = AtomicUsize::new(0);
     let on_look = Box::new(move || {
         if !only_when_gone.exists() && done.fetch_add(1, Ordering::SeqCst) == 0 {
