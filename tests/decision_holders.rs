@@ -34,6 +34,8 @@ struct Node {
     alias: Vec<AliasEntry>,
     link: bool,
     claimed: bool,
+    /// A claim that was heard at this time, and not since.
+    old_claim: Option<u64>,
     loop_frozen_since: Option<u64>,
     resumed_at: Option<u64>,
     paused: bool,
@@ -50,6 +52,7 @@ impl Node {
             alias: vec![forever()],
             link: true,
             claimed: false,
+            old_claim: None,
             loop_frozen_since: None,
             resumed_at: None,
             paused: false,
@@ -100,7 +103,12 @@ impl Node {
             alias: fresh(AliasView { entries: self.alias.clone(), up: true, carrier: self.link }, now),
             manifest: fresh(ManifestView { sha256: Some("ab".repeat(32)), shadows: Vec::new(), immovable: None }, now),
             conflict: fresh(
-                ConflictView { last: self.claimed.then(|| Claim { mac: "02:00:00:00:00:09".to_owned(), at: at(now) }) },
+                ConflictView {
+                    last: self
+                        .old_claim
+                        .or(self.claimed.then_some(now))
+                        .map(|heard| Claim { mac: "02:00:00:00:00:09".to_owned(), at: at(heard) }),
+                },
                 now,
             ),
             cycle: None,
@@ -199,7 +207,13 @@ fn two_holders_during_an_ordinary_hand_over_are_the_loops_business() {
     node.leads = false;
     node.claimed = true;
     assert_eq!(node.run(6_500), []);
+    // What was heard then is remembered, and must not count later.
+    node.old_claim = Some(node.now_ms);
+    node.claimed = false;
+    assert_eq!(node.run(6_000), []);
     assert_eq!(node.verdict(), Verdict::Healthy);
+    let changed_at = node.machine.verdict_since().1.since_origin();
+    assert!(changed_at < Duration::from_millis(START_MS + 30_000), "another verdict came between");
 }
 
 #[test]
