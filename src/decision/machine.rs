@@ -185,16 +185,17 @@ impl Machine {
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         let role_age = age(self.role.since);
         let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
-        let claimed = last_claim.is_some_and(|claim| claim.at > void_before && now.since(claim.at) < CONFLICT_FRESH);
-        // Until then the old leader's healthy loop lets go by itself, and the new one's FIP is announced anyway.
-        let roles_settled = role_age >= policy.watched_loop.interval.saturating_add(ROUND_SLACK);
+        // Until the roles have settled the old leader's healthy loop lets go by itself, and the new one's FIP is
+        // announced anyway: what was heard before that is no conflict.
+        let settled_at = self.role.since.max(void_before) + policy.watched_loop.interval.saturating_add(ROUND_SLACK);
+        let claimed = last_claim.is_some_and(|claim| claim.at >= settled_at && now.since(claim.at) < CONFLICT_FRESH);
         Facts {
             paused: observation.paused.is_some(),
             resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
             starting: self.is_starting(observation, policy, now),
             role_age,
             role,
-            contested: claimed && roles_settled && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
+            contested: claimed && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
             link_settled: self.link_back_at.is_none_or(|at| now.since(at) >= LINK_SETTLE),
             holding,
             holding_age: age(self.holding.since),
