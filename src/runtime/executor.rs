@@ -156,10 +156,17 @@ where
     }
 }
 
+/// A step in flight.
+struct Running {
+    task: AbortHandle,
+    order: Order,
+    started_at: Moment,
+}
+
 /// The steps in flight, and what they are carried out with.
 pub struct Executor<H> {
     tasks: JoinSet<Finished>,
-    running: BTreeMap<StepKind, AbortHandle>,
+    running: BTreeMap<StepKind, Running>,
     hands: H,
     seen: watch::Sender<Seen>,
     stop: watch::Sender<bool>,
@@ -243,7 +250,7 @@ impl<H: Hands> Executor<H> {
                 self.tasks.spawn(async move { finished(ended.await) })
             }
         };
-        self.running.insert(step, handle);
+        self.running.insert(step, Running { task: handle, order, started_at });
     }
 
     /// The next step that ends; pending while none is in flight. Cancel-safe.
@@ -254,10 +261,15 @@ impl<H: Hands> Executor<H> {
                     self.running.remove(&finished.step);
                     return finished;
                 }
-                // A task that panicked or was aborted names no step: whatever is no longer running is free again.
+                // It panicked, or was dropped at a stop: an end all the same, and the audit says which.
                 Some(Err(failed)) => {
-                    tracing::error!(%failed, "a step broke off");
-                    self.running.retain(|_, task| !task.is_finished());
+                    let step = self.running.iter().find(|(_, running)| running.task.id() == failed.id()).map(|(step, _)| *step);
+                    if let Some(Running { order, started_at, .. }) = step.and_then(|step| self.running.remove(&step)) {
+                        let Order { step, verdict, routine } = order;
+                        let how = if failed.is_cancelled() { "dropped, because the daemon stops".to_owned() } else { failed.to_string() };
+                        let outcome = StepOutcome::Failed(format!("{how}; what it leased ends by itself"));
+                        return Finished { step, verdict, started_at, outcome, routine };
+                    }
                 }
                 None => std::future::pending().await,
             }
@@ -272,8 +284,8 @@ impl<H: Hands> Executor<H> {
 
     /// Drops the alias steps in flight; the kernel ends what they leased.
     pub fn drop_alias_steps(&self) {
-        for (_, task) in self.running.iter().filter(|(step, _)| step.lane() == Lane::Alias) {
-            task.abort();
+        for (_, running) in self.running.iter().filter(|(step, _)| step.lane() == Lane::Alias) {
+            running.task.abort();
         }
     }
 }
