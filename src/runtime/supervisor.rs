@@ -135,8 +135,11 @@ impl<W: World> Supervisor<W> {
     /// Reads, decides, says, begins.
     async fn round(&mut self, depth: EtcdDepth) -> Decision {
         let in_flight = self.parts.executor.in_flight();
+        // A pause that falls into the reading shows in no lateness of the round after it.
+        self.gap.expect_back_by(clock::now() + self.parts.policy.etcd.deadline);
         let readings = self.parts.world.read(&self.parts.policy, depth).await;
         let now = clock::now();
+        self.note_gap(now);
         let Readings { etcd, heartbeat, process, alias, manifest } = readings;
         let observation = Observation {
             etcd,
