@@ -48,8 +48,7 @@ impl Sim {
         let monotonic = self.monotonic(node);
         self.nodes[node].address_changes += 1;
         let given = self.nodes[node].address_changes;
-        self.nodes[node].address =
-            lifetime.map(|lease| Address { until: lease.map(|lease| monotonic + lease), given });
+        self.nodes[node].address = lifetime.map(|lease| Address { until: lease.map(|lease| monotonic + lease), given });
         if let Some(Some(lease)) = lifetime {
             let late = self.rng.between(0, LEASE_LATE_MAX);
             self.after(lease + late, Event::LeaseEnds { node, given });
@@ -92,8 +91,7 @@ impl Sim {
 
     /// Whether the client is served.
     pub fn client_looks(&mut self) {
-        let served =
-            self.client.neighbour.is_some_and(|node| self.nodes[node].address.is_some() && self.client_reaches(node));
+        let served = self.client.neighbour.is_some_and(|node| self.nodes[node].address.is_some() && self.client_reaches(node));
         match (served, self.client.unserved_since) {
             (false, None) => self.client.unserved_since = Some(self.now),
             (true, Some(since)) => {

@@ -243,7 +243,9 @@ impl Sim {
     fn check_leases(&mut self) {
         let now = self.now;
         let leased = |sim: &Self, node: usize| {
-            sim.nodes[node].frozen.is_none() && sim.nodes[node].address.is_some_and(|address| address.until.is_some())
+            // What the kernel owes it does first when the machine runs again, within this very instant.
+            let runs = sim.nodes[node].frozen.is_none() && sim.nodes[node].thawed_at < now;
+            runs && sim.nodes[node].address.is_some_and(|address| address.until.is_some())
         };
         let mut two = false;
         for node in 0..NODES {
@@ -276,7 +278,11 @@ impl Sim {
         match manifest.in_place {
             Some(version) if version == manifest.newest => {}
             Some(version) => {
-                checks.breaks(now, "I2", format!("manifest {version} is in place of the newer {} on cp{}", manifest.newest, node + 1));
+                checks.breaks(
+                    now,
+                    "I2",
+                    format!("manifest {version} is in place of the newer {} on cp{}", manifest.newest, node + 1),
+                );
             }
             None if at.daemon.open_cycle != Some(CyclePhase::Out) && manifest.operator_has.is_none() => {
                 checks.breaks(now, "I2", format!("the manifest of cp{} is nowhere", node + 1));
@@ -285,7 +291,11 @@ impl Sim {
                 let able = at.frozen.is_none() && at.daemon.running && !at.daemon.stopped && manifest.operator_has.is_none();
                 let able_since = of_node.runs_since.max(of_node.disk_works_since);
                 if able && now > (manifest.out_since + OUT_MAX).max(able_since + SOON) {
-                    checks.breaks(now, "I2", format!("the manifest of cp{} is out for {} ms", node + 1, now - manifest.out_since));
+                    checks.breaks(
+                        now,
+                        "I2",
+                        format!("the manifest of cp{} is out for {} ms", node + 1, now - manifest.out_since),
+                    );
                 }
             }
         }

@@ -64,7 +64,9 @@ impl Sum {
         self.events.fetch_add(outcome.events, Ordering::Relaxed);
         self.steps.fetch_add(outcome.steps, Ordering::Relaxed);
         self.virtual_ms.fetch_add(outcome.lasted, Ordering::Relaxed);
-        if !outcome.violations.is_empty() {
+        if let Some(violation) = outcome.violations.first() {
+            // Said at once: a long run may be interrupted, and the seed is all that counts.
+            drop(writeln!(std::io::stdout(), "seed {seed}: {}: {}", violation.invariant, violation.how));
             self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(seed);
         }
     }
@@ -108,14 +110,18 @@ fn show(seed: u64, keep: Option<&[usize]>) -> anyhow::Result<bool> {
         writeln!(out, "BROKEN at {}: {}: {}", crate::stamp(violation.at), violation.invariant, violation.how)?;
     }
     let client = outcome.outage as f64 / 1000.0;
-    writeln!(out, "{} ms of virtual time, {} events, {} steps, longest outage {client:.2} s", outcome.lasted, outcome.events, outcome.steps)?;
+    writeln!(
+        out,
+        "{} ms of virtual time, {} events, {} steps, longest outage {client:.2} s",
+        outcome.lasted, outcome.events, outcome.steps
+    )?;
     Ok(!outcome.violations.is_empty())
 }
 
 /// Many seeds, counted; what broke is shrunk.
 fn many(args: &Args) -> anyhow::Result<bool> {
     let (sum, began) = (Sum::default(), fip_watchdog::runtime::clock::now());
-    let mut out = std::io::stdout().lock();
+    let mut out = std::io::stdout();
     let mut broken = false;
     if let Some(path) = &args.kept {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -139,7 +145,14 @@ fn many(args: &Args) -> anyhow::Result<bool> {
             }
         };
         let threads: Vec<_> = (0..args.jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().filter_map(|thread| thread.join().map_or_else(|_| Some("a schedule panicked".to_owned()), |done| done.err().map(|error| error.to_string()))).collect::<Vec<_>>()
+        threads
+            .into_iter()
+            .filter_map(|thread| {
+                thread
+                    .join()
+                    .map_or_else(|_| Some("a schedule panicked".to_owned()), |done| done.err().map(|error| error.to_string()))
+            })
+            .collect::<Vec<_>>()
     });
     anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
     let took = fip_watchdog::runtime::clock::now().since(began).as_secs_f64();

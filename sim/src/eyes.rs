@@ -127,7 +127,9 @@ impl PolicyKind {
         match self {
             Self::Default | Self::Broken => {}
             Self::Observe => policy.mode = Mode::Observe,
-            Self::AliasOnly => policy.remedies.values_mut().for_each(|steps| steps.retain(|step| *step != StepKind::CycleManifest)),
+            Self::AliasOnly => {
+                policy.remedies.values_mut().for_each(|steps| steps.retain(|step| *step != StepKind::CycleManifest))
+            }
             Self::Wait => policy.fip.on_conflict = OnConflict::Wait,
             Self::Alarm => policy.fip.on_conflict = OnConflict::Alarm,
             Self::ShortLease => {
@@ -139,7 +141,11 @@ impl PolicyKind {
     }
 
     fn judged(self) -> Result<Policy, LoadError> {
-        if self == Self::Broken { Err(LoadError::NotAFile { path: PathBuf::from("policy.yaml"), kind: "a directory" }) } else { Ok(self.policy()) }
+        if self == Self::Broken {
+            Err(LoadError::NotAFile { path: PathBuf::from("policy.yaml"), kind: "a directory" })
+        } else {
+            Ok(self.policy())
+        }
     }
 }
 

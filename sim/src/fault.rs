@@ -35,6 +35,7 @@ pub enum Fault {
     WatchdogStopped,
     Stunned,
     Suspended,
+    MidStep { strikes: MidStep, after: u32 },
     WallJumps { hours: i64 },
     FipDeleted,
     LinkDown,
@@ -44,6 +45,17 @@ pub enum Fault {
     DiskReadOnly,
     OperatorPause,
     Policy(PolicyKind),
+}
+
+/// What strikes a node in the middle of a step, between two of its questions to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MidStep {
+    /// The machine stands still, its clocks run on.
+    Stun,
+    /// The machine is suspended.
+    Suspend,
+    /// The watchdog is killed.
+    Kill,
 }
 
 /// The policies that a schedule may put in force.
@@ -104,6 +116,7 @@ impl fmt::Display for Fault {
             Self::WatchdogStopped => f.write_str("the watchdog is stopped by a signal"),
             Self::Stunned => f.write_str("the machine stands still, its clocks run on"),
             Self::Suspended => f.write_str("the machine is suspended"),
+            Self::MidStep { strikes, after } => write!(f, "{strikes:?} in the middle of a step, {after} requests from now"),
             Self::WallJumps { hours } => write!(f, "the wall clock jumps by {hours} h"),
             Self::FipDeleted => f.write_str("somebody deletes the FIP"),
             Self::LinkDown => f.write_str("the link is down"),
@@ -138,6 +151,7 @@ impl Fault {
                 | Self::LoopKilled
                 | Self::WatchdogKilled
                 | Self::WatchdogRestarted
+                | Self::MidStep { .. }
                 | Self::WallJumps { .. }
                 | Self::FipDeleted
                 | Self::ManifestEdited
@@ -147,7 +161,7 @@ impl Fault {
 
     fn any(rng: &mut Rng, node: usize) -> Self {
         let other = (node + 1 + rng.below(NODES - 1)) % NODES;
-        match rng.below(46) {
+        match rng.below(49) {
             0..=6 => Self::LeaderMoves,
             7 => Self::EtcdStopped,
             8 => Self::EtcdHangs,
@@ -179,7 +193,18 @@ impl Fault {
             42 => Self::ManifestEdited,
             43 => Self::DiskReadOnly,
             44 => Self::OperatorPause,
+            45..=47 => Self::MidStep { strikes: MidStep::any(rng), after: u32::try_from(rng.below(24)).unwrap_or(0) },
             _ => Self::Policy(PolicyKind::any(rng)),
+        }
+    }
+}
+
+impl MidStep {
+    const fn any(rng: &mut Rng) -> Self {
+        match rng.bits() % 5 {
+            0 | 1 => Self::Stun,
+            2 | 3 => Self::Suspend,
+            _ => Self::Kill,
         }
     }
 }

@@ -19,11 +19,11 @@ use fip_watchdog::runtime::executor::{Hands, NewPodBeats, alias_step};
 use fip_watchdog::sensor::alias::{Added, AddressTable, TableError};
 use tokio::sync::watch;
 
+use crate::Ms;
 use crate::clocks::{OnNode, Shared};
 use crate::eyes::{SimProver, alias, ms};
 use crate::kubelet::GRACE;
 use crate::sim::Sim;
-use crate::Ms;
 
 /// The FIP of every schedule.
 pub const FIP: Ipv4Addr = Ipv4Addr::new(192, 168, 111, 200);
@@ -56,6 +56,10 @@ impl SimHands {
         };
         if wait {
             tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if self.shared.with(|sim| sim.struck_mid_step(self.node)) {
+            // Polled again when the machine runs, or never.
+            tokio::task::yield_now().await;
         }
         if blind {
             tokio::time::sleep(Duration::from_secs(1)).await;

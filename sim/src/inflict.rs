@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fault::{Fault, PolicyKind};
+use crate::fault::{Fault, MidStep, PolicyKind};
 use crate::sim::{Act, Event, Freeze, Sim};
 use crate::{Ms, NODES};
 
@@ -81,6 +81,7 @@ impl Sim {
             Fault::ChildHangs => self.child_hangs(at, on),
             Fault::WatchdogStopped => self.daemon_stopped(at, on),
             Fault::Stunned | Fault::Suspended => self.stand_still(index, on),
+            Fault::MidStep { .. } if !on => self.stand_still(index, false),
             Fault::ManifestTakenOut => self.operator_moves_manifest(at, on),
             Fault::OperatorPause => {
                 let wall = u64::try_from(self.clocks(at).wall.as_millis()).unwrap_or(0);
@@ -92,6 +93,7 @@ impl Sim {
             | Fault::LoopKilled
             | Fault::WatchdogKilled
             | Fault::WatchdogRestarted
+            | Fault::MidStep { .. }
             | Fault::WallJumps { .. }
             | Fault::FipDeleted
             | Fault::ManifestEdited
@@ -120,6 +122,7 @@ impl Sim {
             Fault::LogReaderDead => self.nodes[at].pod.log_is_read = false,
             Fault::LoopKilled if self.nodes[at].kubelet.unkillable == 0 => self.loop_ends(at),
             Fault::WatchdogKilled => self.daemon_dies(at),
+            Fault::MidStep { after, .. } => self.nodes[at].armed = Some((after, index)),
             Fault::WatchdogRestarted if self.nodes[at].daemon.running => self.acts.push(Act::Stop(at)),
             Fault::WallJumps { hours } => self.nodes[at].wall_offset += hours * 3_600_000,
             Fault::FipDeleted if self.nodes[at].address.is_some() => self.set_address(at, None),
@@ -132,7 +135,32 @@ impl Sim {
                 self.manifest_changed(at);
             }
             Fault::Policy(kind) => self.policy_edited(at, kind),
-            _ => {}
+            // States, and what strikes nobody.
+            Fault::EtcdStopped
+            | Fault::EtcdHangs
+            | Fault::EtcdTls
+            | Fault::EtcdSlow
+            | Fault::CutOneWay { .. }
+            | Fault::CutFrom { .. }
+            | Fault::CutOff
+            | Fault::AllCut
+            | Fault::LoopStopped
+            | Fault::ChildHangs
+            | Fault::LoopKilled
+            | Fault::KubeletDown
+            | Fault::KubeletNotReady
+            | Fault::KubeletBlind
+            | Fault::LoopUnkillable
+            | Fault::WatchdogRestarted
+            | Fault::WatchdogStopped
+            | Fault::Stunned
+            | Fault::Suspended
+            | Fault::FipDeleted
+            | Fault::LinkDown
+            | Fault::SenseLost { .. }
+            | Fault::ManifestTakenOut
+            | Fault::DiskReadOnly
+            | Fault::OperatorPause => {}
         }
     }
 
@@ -164,7 +192,8 @@ impl Sim {
     fn operator_moves_manifest(&mut self, at: usize, out: bool) {
         let manifest = &mut self.nodes[at].manifest;
         if out {
-            manifest.operator_has = manifest.in_place.take();
+            // A second operator finds nothing to take.
+            manifest.operator_has = manifest.in_place.take().or(manifest.operator_has);
         } else if let Some(version) = manifest.operator_has.take()
             && manifest.in_place.is_none()
         {
@@ -173,15 +202,39 @@ impl Sim {
         self.manifest_changed(at);
     }
 
+    /// A step makes a request to the kernel; whether something strikes right before it.
+    pub fn struck_mid_step(&mut self, at: usize) -> bool {
+        let Some((after, index)) = self.nodes[at].armed else { return false };
+        if after > 0 {
+            self.nodes[at].armed = Some((after - 1, index));
+            return false;
+        }
+        self.nodes[at].armed = None;
+        let Fault::MidStep { strikes, .. } = self.plan[index].fault else { return false };
+        self.say(Some(at), || format!("{strikes:?} in the middle of a step"));
+        if strikes == MidStep::Kill {
+            self.daemon_dies(at);
+        } else {
+            self.stand_still(index, true);
+            self.after(self.plan[index].lasts, Event::Heal { index });
+            self.after_a_change();
+        }
+        true
+    }
+
     fn stand_still(&mut self, index: usize, on: bool) {
         let at = self.plan[index].node;
-        let suspended = self.plan[index].fault == Fault::Suspended;
+        let suspended = matches!(self.plan[index].fault, Fault::Suspended | Fault::MidStep { strikes: MidStep::Suspend, .. });
         match self.nodes[at].frozen {
-            None if on => self.nodes[at].frozen = Some(Freeze { since: self.now, suspended, index }),
+            None if on => {
+                self.nodes[at].frozen =
+                    Some(Freeze { since: self.now, suspended, until: self.now + self.plan[index].lasts, index })
+            }
             Some(freeze) if !on && freeze.index == index => {
                 let stood = self.now - freeze.since;
                 let node = &mut self.nodes[at];
                 node.frozen = None;
+                node.thawed_at = self.now;
                 node.absent += stood;
                 node.standstill += if suspended { stood } else { 0 };
                 if stood >= NOTICED {

@@ -71,14 +71,8 @@ impl Sim {
     pub fn loop_begins(&mut self, node: usize, version: u32, first: Ms) {
         let stood = self.nodes[node].absent;
         let container = self.nodes[node].pod.container + 1;
-        self.nodes[node].pod = Pod {
-            container,
-            alive: true,
-            version,
-            log_is_read: true,
-            progress_at: (self.now, stood),
-            ..Pod::default()
-        };
+        self.nodes[node].pod =
+            Pod { container, alive: true, version, log_is_read: true, progress_at: (self.now, stood), ..Pod::default() };
         self.after(first, Event::LoopWakes { node, container });
     }
 

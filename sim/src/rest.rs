@@ -39,6 +39,7 @@ impl Sim {
         if !self.rest.operator_was_here {
             self.rest.operator_was_here = true;
             for node in 0..NODES {
+                self.nodes[node].armed = None;
                 // The policy in force decides what is repaired; at rest it is the one as shipped.
                 if self.nodes[node].daemon.policy.is_some_and(|kind| kind != PolicyKind::Default) {
                     self.policy_edited(node, PolicyKind::Default);
@@ -71,6 +72,7 @@ impl Sim {
                 (None, false) | (Some(true), true) if !at.pod.runs() => "has a loop that does not run",
                 _ if at.manifest.in_place != Some(at.manifest.newest) => "has no manifest",
                 _ if at.daemon.open_cycle.is_some() => "has an open cycle",
+                _ if at.frozen.is_some() => "stands still",
                 _ if !at.daemon.running => "has no watchdog",
                 _ if verdict != Some(Verdict::Healthy) => return Some(format!("cp{name} is {verdict:?}")),
                 _ => continue,

@@ -147,4 +147,3 @@ async fn daemon(shared: Shared, node: usize, stopped: oneshot::Receiver<()>) {
         sim.daemon_ended(node);
     });
 }
-

@@ -85,6 +85,8 @@ pub struct Freeze {
     pub since: Ms,
     /// Whether its monotonic clock stands still too.
     pub suspended: bool,
+    /// Until when.
+    pub until: Ms,
     /// The fault that did it.
     pub index: usize,
 }
@@ -136,6 +138,10 @@ pub struct Manifest {
 pub struct Node {
     /// It stands still.
     pub frozen: Option<Freeze>,
+    /// A fault that strikes when so many more requests to the kernel were made.
+    pub armed: Option<(u32, usize)>,
+    /// When it last ran again.
+    pub thawed_at: Ms,
     /// How long its monotonic clock has stood still in all.
     pub standstill: Ms,
     /// How long it has stood still in all, by whatever clock.
@@ -258,7 +264,7 @@ impl Sim {
                 if let Some(freeze) = self.nodes[node].frozen {
                     // Looked at again when the machine runs; it gets what is left of its wait then.
                     let waited = if freeze.suspended { due.saturating_sub(freeze.since) } else { 0 };
-                    let thaw = self.plan[freeze.index].at + self.plan[freeze.index].lasts;
+                    let thaw = freeze.until;
                     let standstill = standstill + if freeze.suspended { thaw - freeze.since } else { 0 };
                     self.queue.push(Reverse((thaw.max(self.now) + waited, self.seq, event, standstill)));
                     self.seq += 1;
@@ -298,10 +304,26 @@ impl Sim {
 
     /// A line of the timeline.
     pub fn say(&mut self, node: Option<usize>, text: impl FnOnce() -> String) {
-        if let Some(timeline) = &mut self.timeline {
-            let who = node.map_or_else(|| "     ".to_owned(), |node| format!("cp{}  ", node + 1));
-            timeline.push(format!("{}  {who}{}", stamp(self.now), text()));
+        if self.timeline.is_none() {
+            return;
         }
+        let cells: Vec<String> = (0..NODES).map(|node| self.cell(node)).collect();
+        let served = self.client.neighbour.filter(|_| self.client.unserved_since.is_none());
+        let client = served.map_or_else(|| "nobody".to_owned(), |node| format!("cp{}   ", node + 1));
+        let who = node.map_or_else(|| "   ".to_owned(), |node| format!("cp{}", node + 1));
+        let line = format!("{}  {} {client}  {who}  {}", stamp(self.now), cells.join("  "), text());
+        self.timeline.get_or_insert_default().push(line);
+    }
+
+    /// The FIP on a node, and whether etcd leads there, in two characters.
+    fn cell(&self, node: usize) -> String {
+        let fip = match self.nodes[node].address {
+            None => '·',
+            Some(Address { until: None, .. }) => '█',
+            Some(Address { until: Some(_), .. }) => '▒',
+        };
+        let leads = if self.etcd.leader == Some(node) { 'L' } else { ' ' };
+        format!("{fip}{leads}")
     }
 
     /// Wakes the loop of a daemon.

@@ -266,7 +266,11 @@ impl<H: Hands> Executor<H> {
                     let step = self.running.iter().find(|(_, running)| running.task.id() == failed.id()).map(|(step, _)| *step);
                     if let Some(Running { order, started_at, .. }) = step.and_then(|step| self.running.remove(&step)) {
                         let Order { step, verdict, routine } = order;
-                        let how = if failed.is_cancelled() { "dropped, because the daemon stops".to_owned() } else { failed.to_string() };
+                        let how = if failed.is_cancelled() {
+                            "dropped, because the daemon stops".to_owned()
+                        } else {
+                            failed.to_string()
+                        };
                         let outcome = StepOutcome::Failed(format!("{how}; what it leased ends by itself"));
                         return Finished { step, verdict, started_at, outcome, routine };
                     }

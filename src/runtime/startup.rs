@@ -108,13 +108,8 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     let notifier = Notifier::from_env();
     notifier.ready();
     let alias_events = watch_alias(&policy);
-    let world = Node {
-        senses: Senses::new(&policy, table),
-        manifest_watch: watch_manifest(&policy),
-        policy_watch,
-        alias_events,
-        pause,
-    };
+    let world =
+        Node { senses: Senses::new(&policy, table), manifest_watch: watch_manifest(&policy), policy_watch, alias_events, pause };
     let supervisor = Supervisor::new(Parts { policy, world, executor, past_cycles, audit, notifier, calls });
     let outcome = match Signals::new() {
         Ok(mut signals) => {

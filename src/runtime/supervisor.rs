@@ -36,8 +36,8 @@ use crate::decision::plan::{Decision, EtcdDepth};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
-use crate::policy::{Mode, Policy};
 use crate::policy::diff::diff;
+use crate::policy::{Mode, Policy};
 
 /// Least time between two rounds: a storm of events must not become a busy loop.
 const ROUND_MIN: Duration = Duration::from_millis(20);
