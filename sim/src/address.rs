@@ -13,6 +13,8 @@ const LEASE_LATE_MAX: Ms = 500;
 pub struct Address {
     /// When its lease ends, by the node's monotonic clock; `None` is never.
     pub until: Option<Ms>,
+    /// The lease is only lent: the address is the loop's.
+    pub lent: bool,
     /// Which change of the address gave it.
     given: u64,
 }
@@ -48,7 +50,8 @@ impl Sim {
         let monotonic = self.monotonic(node);
         self.nodes[node].address_changes += 1;
         let given = self.nodes[node].address_changes;
-        self.nodes[node].address = lifetime.map(|lease| Address { until: lease.map(|lease| monotonic + lease), given });
+        self.nodes[node].address =
+            lifetime.map(|lease| Address { until: lease.map(|lease| monotonic + lease), lent: false, given });
         if let Some(Some(lease)) = lifetime {
             let late = self.rng.between(0, LEASE_LATE_MAX);
             self.after(lease + late, Event::LeaseEnds { node, given });

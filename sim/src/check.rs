@@ -34,6 +34,9 @@ const LEASE_MARGIN: Ms = 1_000;
 /// The oldest proof under which anything may be done (`limits.proof_max_age`).
 const PROOF_MAX: Ms = 2_000;
 
+/// A proof takes its deadline at most; then there is one, or the address is gone.
+const DEBT_MAX: Ms = 2_000;
+
 /// The loop counts as working if it made progress within this time.
 const WORKS: Ms = 12_000;
 
@@ -77,6 +80,10 @@ struct OfNode {
     lease_limit: Option<Ms>,
     runs_since: Ms,
     looked: Looked,
+    idle: Ms,
+    /// The kernel was given something under a proof that had grown old in the very act: since when a new proof, or the
+    /// end of the address, is owed.
+    owes_since: Option<Ms>,
     under_way: BTreeMap<StepKind, Ms>,
     policy: Option<Policy>,
     verdict: Option<Verdict>,
@@ -113,6 +120,7 @@ impl Checks {
 
     /// A true proof that the node leads, dated by its monotonic clock.
     pub fn proved(&mut self, node: usize, at: Moment) {
+        self.nodes[node].owes_since = None;
         self.nodes[node].proved_at = Some(ms(at.since_origin()).saturating_sub(crate::clocks::UP_FOR));
     }
 
@@ -144,9 +152,14 @@ impl Sim {
         (self.now - at).saturating_sub(self.nodes[node].absent - absent)
     }
 
+    /// A round of senses looks at the loop; what etcd says comes later.
+    pub fn looks(&mut self, node: usize) {
+        self.checks.nodes[node].idle = self.loop_idle(node);
+    }
+
     /// A round of senses was read.
     pub fn looked(&mut self, node: usize, readings: &Readings) {
-        let idle = self.loop_idle(node);
+        let idle = self.checks.nodes[node].idle;
         let mut looked = Looked {
             heartbeat: readings.heartbeat.fresh().is_some(),
             process: readings.process.fresh().is_some(),
@@ -174,7 +187,7 @@ impl Sim {
             self.checks.breaks(now, "I8", format!("cp{} begins {name} in observe mode", node + 1));
         }
         let grounded = match step {
-            StepKind::ApplyAlias | StepKind::RenewAlias | StepKind::HandOverAlias => {
+            StepKind::ApplyAlias | StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias => {
                 looked.confirmed && looked.leads && looked.alias
             }
             StepKind::ReleaseAlias => looked.alias && ((looked.confirmed && !looked.leads) || looked.leaderless),
@@ -221,7 +234,8 @@ impl Sim {
         let (now, monotonic) = (self.now, self.monotonic(node));
         let age = self.checks.nodes[node].proved_at.map(|at| monotonic.saturating_sub(at));
         if age.is_none_or(|age| age > PROOF_MAX) {
-            self.checks.breaks(now, "I1", format!("the FIP on cp{} is {what} under a proof of age {age:?} ms", node + 1));
+            self.checks.nodes[node].owes_since = Some(now);
+            self.say(Some(node), || format!("the FIP is {what} under a proof of age {age:?} ms"));
         }
     }
 
@@ -230,6 +244,7 @@ impl Sim {
         self.check_leases();
         for node in 0..NODES {
             self.check_manifest(node);
+            self.check_debt(node);
             let (now, runs_since) = (self.now, self.checks.nodes[node].runs_since);
             let runs = self.nodes[node].frozen.is_none() && !self.nodes[node].daemon.stopped;
             let late = self.checks.nodes[node].under_way.iter().find(|(_, since)| now - (**since).max(runs_since) > STEP_MAX);
@@ -237,6 +252,21 @@ impl Sim {
                 self.checks.nodes[node].under_way.remove(&step);
                 self.checks.breaks(now, "I7", format!("{} on cp{} does not end", step.name(), node + 1));
             }
+        }
+    }
+
+    /// A standstill between a proof and the request that follows it can be told afterwards alone.
+    fn check_debt(&mut self, node: usize) {
+        let now = self.now;
+        let gone = self.nodes[node].address.is_none() || self.nodes[node].frozen.is_some();
+        let of_node = &mut self.checks.nodes[node];
+        match of_node.owes_since {
+            Some(_) if gone => of_node.owes_since = None,
+            Some(since) if now - since > DEBT_MAX => {
+                of_node.owes_since = None;
+                self.checks.breaks(now, "I1", format!("the FIP is on cp{} for {} ms without a fresh proof", node + 1, now - since));
+            }
+            Some(_) | None => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fip_watchdog::decision::observation::{
-    AliasEntry, AliasView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, LoopProcess, ManifestView, OperatorPause, ProcessView,
+    AliasEntry, AliasView, Claim, ConflictView, EtcdFault, KubeletView, EtcdStatus, EtcdView, HeartbeatView, LoopProcess, ManifestView, OperatorPause, ProcessView,
     Quorum, Reading,
 };
 use fip_watchdog::decision::plan::EtcdDepth;
@@ -58,7 +58,7 @@ impl World for SimWorld {
 
     async fn read(&mut self, policy: &Policy, depth: EtcdDepth) -> Readings {
         let now = clock::now();
-        let (heartbeat, process, alias, manifest) = {
+        let (heartbeat, process, alias, manifest, kubelet, conflict) = {
             let sim = self.shared.lock();
             let memory = &mut self.memory;
             (
@@ -66,8 +66,11 @@ impl World for SimWorld {
                 unless_blind(&sim, self.node, 2, || memory.process(&sim, self.node, now), now),
                 alias(&sim, self.node, now),
                 unless_blind(&sim, self.node, 4, || manifest(&sim, self.node), now),
+                kubelet(&sim, self.node, now),
+                unless_blind(&sim, self.node, 3, || conflict(&sim, self.node, now), now),
             )
         };
+        self.shared.lock().looks(self.node);
         let etcd = if self.shared.lock().nodes[self.node].blind[0] > 0 {
             Reading::Unknown("the etcd certificates could not be read within the deadline".to_owned())
         } else {
@@ -76,7 +79,7 @@ impl World for SimWorld {
                 Err(reason) => Reading::Unknown(reason),
             }
         };
-        let readings = Readings { etcd, heartbeat, process, alias, manifest };
+        let readings = Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict };
         self.shared.lock().looked(self.node, &readings);
         readings
     }
@@ -132,6 +135,7 @@ impl PolicyKind {
             }
             Self::Wait => policy.fip.on_conflict = OnConflict::Wait,
             Self::Alarm => policy.fip.on_conflict = OnConflict::Alarm,
+            Self::LoopLeased => policy.fip.lease_loop_alias = true,
             Self::ShortLease => {
                 policy.limits.alias_lease = Duration::from_secs(5);
                 policy.watched_loop.stalled_after = Duration::from_secs(30);
@@ -205,16 +209,29 @@ impl Memory {
 /// The FIP and the link, as rtnetlink lists them: lifetimes in whole seconds, rounded down.
 pub fn alias(sim: &Sim, node: usize, now: Moment) -> Reading<AliasView> {
     let link = sim.nodes[node].link_down == 0;
+    let lent = sim.nodes[node].address.is_some_and(|address| address.lent);
     let read = || AliasView {
         entries: sim
             .remaining(node)
-            .map(|left| AliasEntry { prefix_len: 32, valid_for: left.map(|left| Duration::from_secs(left / 1000)) })
+            .map(|left| AliasEntry { prefix_len: 32, valid_for: left.map(|left| Duration::from_secs(left / 1000)), lent })
             .into_iter()
             .collect(),
         up: true,
         carrier: link,
     };
     unless_blind(sim, node, 3, read, now)
+}
+
+fn kubelet(sim: &Sim, node: usize, now: Moment) -> Reading<KubeletView> {
+    let down = sim.nodes[node].kubelet.down > 0;
+    Reading::Fresh { value: if down { KubeletView::Down } else { KubeletView::Running }, at: now }
+}
+
+/// Who else answers for the FIP while it is here.
+fn conflict(sim: &Sim, node: usize, now: Moment) -> ConflictView {
+    let here = sim.nodes[node].address.is_some() && sim.nodes[node].link_down == 0;
+    let other = sim.answers_probe_of(node).filter(|_| here);
+    ConflictView { last: other.map(|other| Claim { mac: format!("02:00:00:00:00:{other:02x}"), at: now }) }
 }
 
 fn manifest(sim: &Sim, node: usize) -> ManifestView {

@@ -73,6 +73,8 @@ pub enum PolicyKind {
     Alarm,
     /// A lease of 5 s and a stall after 30 s.
     ShortLease,
+    /// The loop's alias gets a lease too.
+    LoopLeased,
     /// An edit that is no valid policy.
     Broken,
 }
@@ -211,13 +213,14 @@ impl MidStep {
 
 impl PolicyKind {
     const fn any(rng: &mut Rng) -> Self {
-        match rng.bits() % 7 {
+        match rng.bits() % 8 {
             0 => Self::Default,
             1 => Self::Observe,
             2 => Self::AliasOnly,
             3 => Self::Wait,
             4 => Self::Alarm,
             5 => Self::ShortLease,
+            6 => Self::LoopLeased,
             _ => Self::Broken,
         }
     }

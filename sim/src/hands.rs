@@ -16,7 +16,7 @@ use fip_watchdog::decision::step::{StepKind, StepOutcome};
 use fip_watchdog::policy::Policy;
 use fip_watchdog::runtime::clock;
 use fip_watchdog::runtime::executor::{Hands, NewPodBeats, alias_step};
-use fip_watchdog::sensor::alias::{Added, AddressTable, TableError};
+use fip_watchdog::sensor::alias::{Added, AddressTable, Lifetime, TableError};
 use tokio::sync::watch;
 
 use crate::Ms;
@@ -89,7 +89,23 @@ impl Hands for SimHands {
         OnNode::new(&self.shared, self.node, async move { hands.run_cycle(&policy, &verification, stop).await })
     }
 
-    async fn recover(&self) -> Result<Option<Recovered>, CycleError> {
+    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {
+        let hands = self.clone();
+        OnNode::new(&self.shared, self.node, async move { hands.finish_open_cycle().await })
+    }
+
+    async fn ages_of_past_cycles(&self) -> Result<Vec<Duration>, CycleError> {
+        let sim = self.shared.lock();
+        Ok(sim.nodes[self.node].daemon.cycles.iter().map(|start| Duration::from_millis(sim.now - start)).collect())
+    }
+
+    fn open_cycle(&self) -> Option<CycleView> {
+        self.shared.lock().nodes[self.node].daemon.open_cycle.map(|phase| CycleView { phase })
+    }
+}
+
+impl SimHands {
+    async fn finish_open_cycle(&self) -> Result<Option<Recovered>, CycleError> {
         let (open, out_since) = {
             let sim = self.shared.lock();
             (sim.nodes[self.node].daemon.open_cycle, sim.nodes[self.node].manifest.out_since)
@@ -103,18 +119,9 @@ impl Hands for SimHands {
             Ok(_) => {
                 self.shared.with(|sim| sim.nodes[self.node].daemon.open_cycle = None);
                 let manifest = "wcp-fip.yaml".into();
-                Ok(Some(Recovered { id: 1, manifest, outcome: Outcome::RecoveredPutBack, detail: "it is in place".to_owned() }))
+                Ok(Some(Recovered { id: 1, manifest, phase, outcome: Outcome::RecoveredPutBack, detail: "it is in place".to_owned() }))
             }
         }
-    }
-
-    async fn ages_of_past_cycles(&self) -> Result<Vec<Duration>, CycleError> {
-        let sim = self.shared.lock();
-        Ok(sim.nodes[self.node].daemon.cycles.iter().map(|start| Duration::from_millis(sim.now - start)).collect())
-    }
-
-    fn open_cycle(&self) -> Option<CycleView> {
-        self.shared.lock().nodes[self.node].daemon.open_cycle.map(|phase| CycleView { phase })
     }
 }
 
@@ -143,7 +150,7 @@ impl SimHands {
             return StepOutcome::Failed("the manifest changed while it was taken out; nothing was moved".to_owned());
         }
         let deadline = out_since + GRACE + ms(policy.cycle.death_margin);
-        let wait = self.until_gone(out_since, deadline, ms(policy.cycle.settle), &mut stop).await;
+        let wait = self.until_gone(out_since, deadline, policy, &mut stop).await;
         tokio::time::sleep_until(self.shared.instant(out_since + ms(policy.cycle.settle))).await;
         let mut tries = 1;
         let home = loop {
@@ -159,14 +166,15 @@ impl SimHands {
         let outcome = match wait {
             Wait::Dead if home => verified(verification, policy.cycle.verify_timeout, &mut stop).await,
             Wait::Dead | Wait::Interrupted => StepOutcome::Failed("another manifest is in place and stays".to_owned()),
-            Wait::Stuck => StepOutcome::Failed("the old pod did not die; the manifest is back".to_owned()),
+            Wait::Stuck => StepOutcome::PodStuck("the old pod did not die; the manifest is back".to_owned()),
             Wait::Stopped => StepOutcome::Failed("the daemon stops; the manifest is back".to_owned()),
         };
         self.shared.with(|sim| sim.nodes[self.node].daemon.open_cycle = None);
         outcome
     }
 
-    async fn until_gone(&self, out_since: Ms, deadline: Ms, settle: Ms, stop: &mut watch::Receiver<bool>) -> Wait {
+    async fn until_gone(&self, out_since: Ms, deadline: Ms, policy: &Policy, stop: &mut watch::Receiver<bool>) -> Wait {
+        let (settle, kill_after) = (ms(policy.cycle.settle), policy.cycle.kill_after.map_or(Ms::MAX, ms));
         let mut gone_since = None;
         loop {
             let now = self.shared.now();
@@ -177,6 +185,9 @@ impl SimHands {
                     return Wait::Interrupted;
                 }
                 gone_since = if node.pod.alive { None } else { gone_since.or(Some(now)) };
+            }
+            if gone_since.is_none() && now - out_since >= kill_after {
+                self.shared.with(|sim| sim.kill_loop(self.node));
             }
             if gone_since.is_some_and(|since| now - since >= settle) && now - out_since >= settle {
                 return Wait::Dead;
@@ -197,7 +208,7 @@ async fn verified(verification: &NewPodBeats, limit: Duration, stop: &mut watch:
     while tokio::time::Instant::now() < end {
         match verification.verified().await {
             Ok(seen) => return StepOutcome::Succeeded(seen),
-            Err(reason) => missing = reason,
+            Err(reason) => missing = format!("{reason:?}"),
         }
         if stopped_within(stop, Duration::from_millis(500)).await {
             return StepOutcome::Failed("the daemon stops; the manifest is back, not verified yet".to_owned());
@@ -220,6 +231,14 @@ impl Sim {
             return Some("the backup cannot be written");
         }
         node.manifest.in_place.is_none().then_some("the manifest is not in its directory")
+    }
+
+    /// SIGKILL by the cycle's own hand.
+    fn kill_loop(&mut self, node: usize) {
+        if self.nodes[node].kubelet.unkillable == 0 && self.nodes[node].pod.alive {
+            self.nodes[node].pod.dying = true;
+            self.loop_ends(node);
+        }
     }
 
     fn take_out(&mut self, node: usize) -> bool {
@@ -276,7 +295,7 @@ impl AddressTable for SimHands {
         }))
     }
 
-    async fn set_lifetime(&self, interface: &str, fip: Ipv4Addr, lifetime: Option<Duration>) -> Result<(), TableError> {
+    async fn set_lifetime(&self, interface: &str, fip: Ipv4Addr, lifetime: Lifetime) -> Result<(), TableError> {
         self.turn("set the lifetime of the alias").await?;
         self.shared.with(|sim| {
             sim.checks.touches(self.node, interface, fip);
@@ -284,13 +303,19 @@ impl AddressTable for SimHands {
                 return Err(TableError::NoAlias(fip));
             }
             match lifetime {
-                Some(lease) => sim.lease_given(self.node, ms(lease)),
-                None => {
+                Lifetime::Leased(lease) | Lifetime::Lent(lease) => {
+                    sim.lease_given(self.node, ms(lease));
+                    sim.set_address(self.node, Some(Some(ms(lease))));
+                }
+                Lifetime::Forever => {
                     sim.proof_is_fresh(self.node, "handed over");
                     sim.say(Some(self.node), || "the FIP is handed over to the loop".to_owned());
+                    sim.set_address(self.node, Some(None));
                 }
             }
-            sim.set_address(self.node, Some(lifetime.map(ms)));
+            if let Some(address) = &mut sim.nodes[self.node].address {
+                address.lent = matches!(lifetime, Lifetime::Lent(_));
+            }
             Ok(())
         })
     }

@@ -7,13 +7,14 @@
 pub mod event;
 pub mod evidence;
 pub mod facts;
+pub mod journal_layer;
 pub mod journald;
 pub mod kind;
 pub mod severity;
 pub mod text;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ pub use evidence::evidence;
 pub use kind::EventKind;
 pub use severity::{Priority, is_alarmed, severity};
 
+use crate::runtime::stderr::ImpatientStderr;
 use journald::JournalSocket;
 
 /// Where entries go, and how many of each kind there were.
@@ -64,7 +66,7 @@ impl Audit {
     pub fn connect(debug: bool) -> Self {
         let journal = JournalSocket::open(Path::new(journald::JOURNAL_SOCKET)).ok();
         let by_hand = journal.is_none() || !crate::runtime::telemetry::stderr_is_the_journal();
-        Self::new(journal, by_hand.then(|| Box::new(io::stderr()) as Box<dyn Write + Send>), debug)
+        Self::new(journal, by_hand.then(|| Box::new(ImpatientStderr) as Box<dyn Write + Send>), debug)
     }
 
     /// Writes the entry and moves the counter.

@@ -9,15 +9,18 @@
 //! It remembers only what no reading shows: since when something has been so, how often it acted, and
 //! whether an alias that appeared has been announced. It has no clock; `now` is an argument.
 
+use std::time::Duration;
+
 use super::budget::Budget;
-use super::facts::{Holding, LoopState, Role, last_beat};
+use super::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
 use super::judge::{Facts, Judgement, judge};
-use super::observation::{Observation, Reading};
+use super::observation::{KubeletView, Observation, Reading};
 use super::plan::{Decision, EtcdDepth, WaitingOn};
 use super::reasons::reasons;
 use super::safety::unsafe_to_run;
 use super::step::{StepKind, StepOutcome};
 use super::time::Moment;
+use super::upkeep::{Upkeep, is_leased};
 use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
 
@@ -46,6 +49,14 @@ enum RoleKind {
     Unclear,
 }
 
+/// A station that still holds the FIP answers a probe within milliseconds, and the conflict sense asks once a
+/// second while there is a conflict: silent for this long, it has let go.
+const CONFLICT_FRESH: Duration = Duration::from_secs(5);
+
+/// A link that came back has to stay for this long before an alias is applied behind it (keepalived#2564): an
+/// alias on a flapping link moves the clients to and fro.
+const LINK_SETTLE: Duration = Duration::from_secs(2);
+
 /// The decision core's whole memory.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -56,8 +67,14 @@ pub struct Machine {
     holding: Since<Option<bool>>,
     /// The last definite answer to "is the FIP here?", across readings that could not tell.
     last_known_held: Option<bool>,
+    /// The last definite answer to "is there a link?", and since when there is one again.
+    last_known_link: Option<bool>,
+    link_back_at: Option<Moment>,
     manifest_missing_since: Option<Moment>,
     cycle_seen_at: Option<Moment>,
+    kubelet_down_since: Option<Moment>,
+    /// The last cycle failed because of the pod: how, and when it ended.
+    stuck: Option<Since<String>>,
     /// The alias appeared here, or came under our feet as leader, and has not been announced since.
     announce_due: bool,
     budget: Budget,
@@ -79,8 +96,12 @@ impl Machine {
             role: Since { value: RoleKind::Unclear, since: now },
             holding: Since { value: None, since: now },
             last_known_held: None,
+            last_known_link: None,
+            link_back_at: None,
             manifest_missing_since: None,
             cycle_seen_at: None,
+            kubelet_down_since: None,
+            stuck: None,
             announce_due: false,
             budget,
         }
@@ -120,7 +141,17 @@ impl Machine {
     }
 
     /// The executor finished `step`.
-    pub fn on_step_finished(&mut self, step: StepKind, outcome: &StepOutcome) {
+    pub fn on_step_finished(&mut self, step: StepKind, outcome: &StepOutcome, now: Moment) {
+        if step == StepKind::CycleManifest {
+            self.stuck = match outcome {
+                StepOutcome::PodStuck(how) => Some(Since { value: how.clone(), since: now }),
+                StepOutcome::Succeeded(_) => None,
+                StepOutcome::Refused(_) | StepOutcome::Failed(_) => self.stuck.take(),
+            };
+            if matches!(outcome, StepOutcome::Refused(_)) {
+                self.budget.give_back(step);
+            }
+        }
         let announces = matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias);
         if announces && matches!(outcome, StepOutcome::Succeeded(_)) {
             self.announce_due = false;
@@ -147,19 +178,30 @@ impl Machine {
             Reading::Unknown(reason) => Err(reason.clone()),
         };
         self.note_holding(&holding, now);
+        self.note_link(observation, now);
         self.note_manifest(observation, now);
+        self.note_kubelet(observation, policy, now);
         let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
         let age = |stamp: Moment| now.since(stamp.max(void_before));
+        let role_age = age(self.role.since);
+        let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
+        let claimed = last_claim.is_some_and(|claim| claim.at > void_before && now.since(claim.at) < CONFLICT_FRESH);
+        // Until then the old leader's healthy loop lets go by itself, and the new one's FIP is announced anyway.
+        let roles_settled = role_age >= policy.watched_loop.interval.saturating_add(ROUND_SLACK);
         Facts {
             paused: observation.paused.is_some(),
             resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
             starting: self.is_starting(observation, policy, now),
-            role_age: age(self.role.since),
+            role_age,
             role,
+            contested: claimed && roles_settled && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
+            link_settled: self.link_back_at.is_none_or(|at| now.since(at) >= LINK_SETTLE),
             holding,
             holding_age: age(self.holding.since),
             watched_loop: self.loop_state(observation, policy, now, void_before),
             manifest_missing: self.manifest_missing_since.map(age),
+            kubelet_down: self.kubelet_down_since.map(age),
+            pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
             worst_round: policy.watched_loop.worst_round(),
         }
     }
@@ -176,6 +218,13 @@ impl Machine {
         }
     }
 
+    fn note_link(&mut self, observation: &Observation, now: Moment) {
+        let Some(link) = observation.alias.fresh().map(|view| view.up && view.carrier) else { return };
+        if self.last_known_link.replace(link) == Some(false) && link {
+            self.link_back_at = Some(now);
+        }
+    }
+
     fn note_manifest(&mut self, observation: &Observation, now: Moment) {
         let missing = observation.manifest.fresh().is_some_and(|view| view.sha256.is_none() && view.immovable.is_none());
         if observation.cycle.is_some() {
@@ -185,6 +234,17 @@ impl Machine {
             self.cycle_seen_at = None;
             self.manifest_missing_since = if missing { self.manifest_missing_since.or(Some(now)) } else { None };
         }
+    }
+
+    /// A kubelet of which nothing is known is not down; a stuck pod is forgotten when a round is finished or the
+    /// cooldown is over, so that another cycle is tried.
+    fn note_kubelet(&mut self, observation: &Observation, policy: &Policy, now: Moment) {
+        self.kubelet_down_since = match observation.kubelet.fresh() {
+            Some(KubeletView::Down) => self.kubelet_down_since.or(Some(now)),
+            Some(KubeletView::Running) | None => None,
+        };
+        let beats_again = |since: Moment| last_beat(observation).is_some_and(|(_, at)| at > since);
+        self.stuck.take_if(|stuck| beats_again(stuck.since) || now.since(stuck.since) >= policy.limits.cooldown);
     }
 
     /// While its pod is being cycled the loop is down, until it beats again.
@@ -212,29 +272,36 @@ impl Machine {
         !self.started
     }
 
-    /// Upkeep of what is already there: it needs a proof and no verdict, so that a lease goes on through
-    /// `starting` and `resumed`, and across a restart of the daemon.
+    /// Upkeep of what is already there, whatever the verdict.
     fn keep_up_the_lease(&self, observation: &Observation, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
-        let leased = matches!(facts.holding, Ok(Holding::Leased { .. }));
-        if leased {
+        let upkeep = Upkeep::of(facts, policy, self.announce_due);
+        if upkeep.needs_proof {
             decision.etcd_depth = EtcdDepth::Proof;
         }
-        if self.announce_due && facts.role.says_it_leads() {
-            decision.etcd_depth = EtcdDepth::Proof;
+        if upkeep.is_urgent {
+            decision.next_deadline = now + policy.etcd.poll_alert;
         }
-        let half_life = policy.limits.alias_lease / 2;
-        let renewal_due = matches!(facts.holding, Ok(Holding::Leased { remaining }) if remaining <= half_life);
-        let wanted = [
-            (leased && facts.role == Role::Follows, StepKind::ReleaseAlias),
-            (leased, StepKind::HandOverAlias),
-            (renewal_due, StepKind::RenewAlias),
-            (self.announce_due, StepKind::AnnounceAlias),
-        ];
-        for (_, step) in wanted.into_iter().filter(|(due, _)| *due) {
+        for step in upkeep.wanted {
             if unsafe_to_run(step, observation, facts, policy, now).is_none() {
                 self.order(step, observation, policy, now, decision);
             }
         }
+    }
+
+    /// The last step on the alias before this daemon ends, or before a policy that only observes, or that is about
+    /// another FIP, takes over: the alias is left as a healthy loop would have it, if that is proven to be right.
+    pub fn farewell(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> Option<StepKind> {
+        let facts = self.facts(observation, policy, now);
+        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, now).is_none();
+        Some(StepKind::HandOverAlias).filter(|step| policy.mode == Mode::Enforce && is_leased(&facts) && safe(step))
+    }
+
+    /// Whether the lease must be renewed while the end of the daemon waits for a manifest to go back.
+    pub fn renewal_while_stopping(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> Option<StepKind> {
+        let facts = self.facts(observation, policy, now);
+        let due = policy.mode == Mode::Enforce && Upkeep::of(&facts, policy, false).wanted.contains(&StepKind::RenewAlias);
+        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, now).is_none();
+        Some(StepKind::RenewAlias).filter(|step| due && safe(step))
     }
 
     /// The policy's ladder for the verdict: the first step whose goal is not reached and that may run.
@@ -264,6 +331,13 @@ impl Machine {
                 decision.waiting_on.push(WaitingOn::Refused { step, reason });
                 continue;
             }
+            if step == StepKind::AnnounceAlias
+                && let Some(wait) = self.budget.wait(step, &policy.limits, now)
+            {
+                // A defence, unlike the announcement of an alias that has just appeared, is not repeated at will.
+                decision.waiting_on.push(wait);
+                continue;
+            }
             if self.order(step, observation, policy, now, decision) {
                 return;
             }
@@ -284,7 +358,9 @@ impl Machine {
             decision.waiting_on.push(WaitingOn::ObserveMode { step });
             return false;
         }
-        if let Some(wait) = self.budget.wait(step, &policy.limits, now) {
+        if step != StepKind::AnnounceAlias
+            && let Some(wait) = self.budget.wait(step, &policy.limits, now)
+        {
             decision.waiting_on.push(wait);
             return false;
         }
@@ -296,18 +372,23 @@ impl Machine {
     fn pace(&self, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
         let calm = matches!(decision.verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Paused | Verdict::Unknown);
         let overdue = !matches!(facts.watched_loop, LoopState::Alive { overdue: false });
-        let leased = matches!(facts.holding, Ok(Holding::Leased { .. }));
         let gap = decision.verdict == Verdict::Healthy && !decision.waiting_on.is_empty();
         if !calm {
             decision.etcd_depth = EtcdDepth::Proof;
         }
-        if !calm || overdue || leased || gap || self.announce_due {
+        if !calm || overdue || gap || self.announce_due {
             decision.next_deadline = now + policy.etcd.poll_alert;
         }
         if self.announce_due && facts.role == Role::ClaimsToLead {
             // Clients wait for this one: ask the quorum now.
             decision.next_deadline = now;
         }
+    }
+
+    /// Whether an announcement that succeeds now tells of an alias that has just appeared; otherwise it defends one.
+    #[must_use]
+    pub const fn announces_arrival(&self) -> bool {
+        self.announce_due
     }
 
     /// Since when the current verdict has held.
@@ -323,7 +404,8 @@ fn is_goal_reached(step: StepKind, facts: &Facts) -> bool {
         StepKind::ApplyAlias => {
             !facts.role.says_it_leads() || facts.holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent)
         }
-        StepKind::ReleaseAlias => facts.holding == Ok(Holding::Absent),
-        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias | StepKind::CycleManifest => false,
+        StepKind::ReleaseAlias => facts.role.says_it_leads() || facts.holding == Ok(Holding::Absent),
+        StepKind::AnnounceAlias => !facts.role.says_it_leads() || !facts.contested,
+        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias | StepKind::CycleManifest => false,
     }
 }

@@ -13,4 +13,5 @@ pub mod reasons;
 pub mod safety;
 pub mod step;
 pub mod time;
+mod upkeep;
 pub mod verdict;

@@ -6,7 +6,7 @@
 
 use super::facts::{Holding, LoopState, Role, last_beat, unknown_reason};
 use super::judge::Facts;
-use super::observation::{LoopFip, LoopVerdict, Observation, ProcessView, Quorum, Reading};
+use super::observation::{KubeletView, LoopFip, LoopVerdict, Observation, ProcessView, Quorum, Reading};
 use super::plan::UnsafeReason;
 use super::step::StepKind;
 use super::time::Moment;
@@ -26,6 +26,7 @@ pub fn unsafe_to_run(
         StepKind::ApplyAlias => apply_alias(observation, facts, policy, now),
         StepKind::RenewAlias => renew_alias(observation, facts, policy, now),
         StepKind::HandOverAlias => hand_over_alias(observation, facts, policy, now),
+        StepKind::LeaseAlias => lease_alias(observation, facts, policy, now),
         StepKind::ReleaseAlias => release_alias(observation, facts, policy, now),
         StepKind::AnnounceAlias => announce_alias(observation, facts, policy, now),
         StepKind::CycleManifest => cycle_manifest(observation, facts, policy, now),
@@ -39,9 +40,10 @@ fn apply_alias(observation: &Observation, facts: &Facts, policy: &Policy, now: M
     proven_leader(observation, facts, policy, now)?;
     match holding(facts)? {
         Holding::Absent => {}
-        Holding::Held | Holding::Leased { .. } => return Err(UnsafeReason::AliasPresent),
+        Holding::Held | Holding::Lent { .. } | Holding::Leased { .. } => return Err(UnsafeReason::AliasPresent),
     }
-    link_is_up(observation)
+    link_is_up(observation)?;
+    if facts.link_settled { Ok(()) } else { Err(UnsafeReason::LinkUnsettled) }
 }
 
 fn renew_alias(observation: &Observation, facts: &Facts, policy: &Policy, now: Moment) -> Check {
@@ -49,10 +51,34 @@ fn renew_alias(observation: &Observation, facts: &Facts, policy: &Policy, now: M
     ours(facts)
 }
 
-/// The loop must have seen the alias, as leader, in a round that began after the alias was there.
+/// What was lent is the loop's, and goes back as it was. What we applied becomes the loop's once it knows of it.
 fn hand_over_alias(observation: &Observation, facts: &Facts, policy: &Policy, now: Moment) -> Check {
     proven_leader(observation, facts, policy, now)?;
-    ours(facts)?;
+    match holding(facts)? {
+        Holding::Absent => Err(UnsafeReason::NoAlias),
+        Holding::Held => Err(UnsafeReason::NotOurs),
+        Holding::Lent { .. } => Ok(()),
+        Holding::Leased { .. } => loop_confirms(observation, facts, policy, now),
+    }
+}
+
+/// The loop's alias, or one that we could hand over.
+fn lease_alias(observation: &Observation, facts: &Facts, policy: &Policy, now: Moment) -> Check {
+    proven_leader(observation, facts, policy, now)?;
+    match holding(facts)? {
+        Holding::Absent => Err(UnsafeReason::NoAlias),
+        Holding::Lent { .. } => Err(UnsafeReason::AliasPresent),
+        Holding::Leased { .. } => loop_confirms(observation, facts, policy, now),
+        // Another prefix is a second entry: a lease on the /32 would not end it.
+        Holding::Held => match observation.alias.fresh().map(|alias| alias.entries.as_slice()) {
+            Some([entry]) if entry.prefix_len == 32 => Ok(()),
+            Some(_) | None => Err(UnsafeReason::NotAHostRoute),
+        },
+    }
+}
+
+/// The loop must have seen the alias, as leader, in a round that began after the alias was there.
+fn loop_confirms(observation: &Observation, facts: &Facts, policy: &Policy, now: Moment) -> Check {
     if !matches!(facts.watched_loop, LoopState::Alive { overdue: false }) {
         return Err(UnsafeReason::LoopNotConfirmed);
     }
@@ -117,6 +143,13 @@ fn cycle_manifest(observation: &Observation, facts: &Facts, policy: &Policy, now
     if observation.cycle.is_some() {
         return Err(UnsafeReason::CycleOpen);
     }
+    match observation.kubelet.fresh() {
+        Some(KubeletView::Running) => {}
+        Some(KubeletView::Down) => return Err(UnsafeReason::KubeletDown),
+        None => {
+            return Err(UnsafeReason::SenseUnknown { sense: "kubelet", reason: unknown_reason(&observation.kubelet) });
+        }
+    }
     match &facts.watched_loop {
         LoopState::Stalled(_) => {}
         LoopState::Unknown(reason) => return Err(UnsafeReason::SenseUnknown { sense: "loop", reason: reason.clone() }),
@@ -169,6 +202,10 @@ fn proven_recently(observation: &Observation, policy: &Policy, now: Moment) -> C
     };
     match at {
         None => Err(UnsafeReason::NoQuorum("it has not been asked".to_owned())),
+        // The clock may have stood still in a pause, so its length does not show in the proof's age.
+        Some(at) if observation.resumed_at.is_some_and(|resumed| at <= resumed) => {
+            Err(UnsafeReason::NoQuorum("the proof is from before this daemon's own pause".to_owned()))
+        }
         Some(at) if now.since(at) > policy.limits.proof_max_age => {
             Err(UnsafeReason::NoQuorum(format!("the proof is {} ms old", now.since(at).as_millis())))
         }
@@ -182,7 +219,7 @@ fn holding(facts: &Facts) -> Result<Holding, UnsafeReason> {
 
 fn ours(facts: &Facts) -> Check {
     match holding(facts)? {
-        Holding::Leased { .. } => Ok(()),
+        Holding::Leased { .. } | Holding::Lent { .. } => Ok(()),
         Holding::Absent => Err(UnsafeReason::NoAlias),
         Holding::Held => Err(UnsafeReason::NotOurs),
     }

@@ -9,10 +9,12 @@ use crate::control::server::Call;
 use crate::runtime::startup::chain;
 
 impl<W: World> Supervisor<W> {
-    /// Answers one question. A peer that has gone away is no fault.
-    pub(super) fn answer(&mut self, call: Call) {
+    /// Answers one question; whether the answer makes a new round worth while. A peer that has gone away is no fault.
+    pub(super) fn answer(&mut self, call: Call) -> bool {
         let response = self.respond(call.request);
+        let changes = matches!(response, Response::Paused { .. } | Response::Resumed { was_paused: true });
         drop(call.reply.send(response));
+        changes
     }
 
     fn respond(&mut self, request: Request) -> Response {

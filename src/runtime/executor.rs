@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::clock;
 use crate::actuator::alias::{AliasSettings, AliasSteps};
 use crate::actuator::arp::{ArpWire, PacketWire};
-use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, ProcCgroupWatch, Recovered, Verify};
+use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, Missing, ProcCgroupWatch, Recovered, Verify};
 use crate::decision::observation::{CycleView, Observation, ProcessView};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
@@ -76,7 +76,7 @@ pub trait Hands {
     ) -> impl Future<Output = StepOutcome> + Send + 'static;
 
     /// Finishes a cycle that an earlier run left open.
-    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>>;
+    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static;
 
     /// How long ago earlier runs started cycles.
     fn ages_of_past_cycles(&self) -> impl Future<Output = Result<Vec<Duration>, CycleError>>;
@@ -123,8 +123,9 @@ impl Hands for NodeHands {
         }
     }
 
-    async fn recover(&self) -> Result<Option<Recovered>, CycleError> {
-        self.cycles.recover().await
+    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {
+        let cycles = Arc::clone(&self.cycles);
+        async move { cycles.recover().await }
     }
 
     async fn ages_of_past_cycles(&self) -> Result<Vec<Duration>, CycleError> {
@@ -150,6 +151,7 @@ where
             Err(reason) => StepOutcome::Refused(format!("not renewed, so the lease ends by itself: {reason}")),
         },
         StepKind::HandOverAlias => hands.hand_over().await,
+        StepKind::LeaseAlias => hands.lease().await,
         StepKind::ReleaseAlias => hands.release().await,
         StepKind::AnnounceAlias => hands.announce().await,
         StepKind::CycleManifest => StepOutcome::Refused("not a step of the alias lane".to_owned()),
@@ -163,10 +165,20 @@ struct Running {
     started_at: Moment,
 }
 
+/// Something that ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// A step.
+    Step(Finished),
+    /// An attempt to finish a cycle that was left open.
+    Recovery(Result<Option<Recovered>, CycleError>),
+}
+
 /// The steps in flight, and what they are carried out with.
 pub struct Executor<H> {
-    tasks: JoinSet<Finished>,
+    tasks: JoinSet<Ended>,
     running: BTreeMap<StepKind, Running>,
+    recovering: Option<AbortHandle>,
     hands: H,
     seen: watch::Sender<Seen>,
     stop: watch::Sender<bool>,
@@ -179,19 +191,25 @@ impl<H: Hands> Executor<H> {
         Self {
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
+            recovering: None,
             hands,
             seen: watch::Sender::new(Seen::default()),
             stop: watch::Sender::new(false),
         }
     }
 
-    /// Finishes a cycle that an earlier run left open. Before the first verdict, and again while one is open
-    /// that no step in flight accounts for.
+    /// Finishes a cycle that an earlier run left open, before the first verdict.
     ///
     /// # Errors
     /// The journal is damaged, or a file system call failed; nothing is lost, and the entry stays open.
     pub async fn recover(&self) -> Result<Option<Recovered>, CycleError> {
         self.hands.recover().await
+    }
+
+    /// Begins to finish an open cycle that no step in flight accounts for; the loop lane is busy until it ends.
+    pub fn start_recovery(&mut self) {
+        let ended = self.hands.recover();
+        self.recovering = Some(self.tasks.spawn(async move { Ended::Recovery(ended.await) }));
     }
 
     /// The starts of cycles that earlier runs carried out, as moments of this run's clock.
@@ -212,13 +230,14 @@ impl<H: Hands> Executor<H> {
     /// The steps in flight.
     #[must_use]
     pub fn in_flight(&self) -> BTreeSet<StepKind> {
-        self.running.keys().copied().collect()
+        let recovering = self.recovering.as_ref().map(|_| StepKind::CycleManifest);
+        self.running.keys().copied().chain(recovering).collect()
     }
 
     /// Whether a step of the lane is in flight.
     #[must_use]
     pub fn is_busy(&self, lane: Lane) -> bool {
-        self.running.keys().any(|step| step.lane() == lane)
+        self.in_flight().iter().any(|step| step.lane() == lane)
     }
 
     /// Shows the cycle in flight what the senses see, for its verification.
@@ -238,7 +257,7 @@ impl<H: Hands> Executor<H> {
     pub fn start(&mut self, order: Order, policy: &Policy, prover: H::Prover) {
         let Order { step, verdict, routine } = order;
         let started_at = clock::now();
-        let finished = move |outcome| Finished { step, verdict, started_at, outcome, routine };
+        let finished = move |outcome| Ended::Step(Finished { step, verdict, started_at, outcome, routine });
         let handle = match step.lane() {
             Lane::Alias => {
                 let ended = self.hands.alias(step, policy, prover);
@@ -253,13 +272,16 @@ impl<H: Hands> Executor<H> {
         self.running.insert(step, Running { task: handle, order, started_at });
     }
 
-    /// The next step that ends; pending while none is in flight. Cancel-safe.
-    pub async fn next_finished(&mut self) -> Finished {
+    /// What ends next; pending while nothing is in flight. Cancel-safe.
+    pub async fn next_ended(&mut self) -> Ended {
         loop {
             match self.tasks.join_next().await {
-                Some(Ok(finished)) => {
-                    self.running.remove(&finished.step);
-                    return finished;
+                Some(Ok(ended)) => {
+                    match &ended {
+                        Ended::Step(finished) => drop(self.running.remove(&finished.step)),
+                        Ended::Recovery(_) => self.recovering = None,
+                    }
+                    return ended;
                 }
                 // It panicked, or was dropped at a stop: an end all the same, and the audit says which.
                 Some(Err(failed)) => {
@@ -272,8 +294,9 @@ impl<H: Hands> Executor<H> {
                             failed.to_string()
                         };
                         let outcome = StepOutcome::Failed(format!("{how}; what it leased ends by itself"));
-                        return Finished { step, verdict, started_at, outcome, routine };
+                        return Ended::Step(Finished { step, verdict, started_at, outcome, routine });
                     }
+                    self.recovering = self.recovering.take().filter(|task| !task.is_finished());
                 }
                 None => std::future::pending().await,
             }
@@ -281,7 +304,7 @@ impl<H: Hands> Executor<H> {
     }
 
     /// Ends all steps: a cycle puts its manifest back, alias steps get `patience` and are then dropped.
-    /// The caller goes on taking [`next_finished`](Self::next_finished) until the loop lane is free.
+    /// The caller goes on taking [`next_ended`](Self::next_ended) until the loop lane is free.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -301,14 +324,14 @@ pub struct NewPodBeats {
 }
 
 impl Verify for NewPodBeats {
-    async fn verified(&self) -> Result<String, String> {
+    async fn verified(&self) -> Result<String, Missing> {
         let seen = *self.seen.borrow();
         let Some(process) = seen.process.filter(|process| Some(*process) != self.old) else {
-            return Err("no new process of the loop".to_owned());
+            return Err(Missing::Pod("no new process of the loop".to_owned()));
         };
         match seen.beat_at {
             Some(beat_at) if beat_at > seen.seen_since => Ok(format!("the new loop, pid {}, finishes rounds", process.0)),
-            Some(_) | None => Err(format!("the new loop, pid {}, has finished no round yet", process.0)),
+            Some(_) | None => Err(Missing::Beat(format!("the new loop, pid {}, has finished no round yet", process.0))),
         }
     }
 }

@@ -15,14 +15,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock;
-use super::executor::{ALIAS_PATIENCE, Executor, Finished, Order};
+use super::executor::{Ended, Executor, Finished, Order};
 use super::gap::GapWatch;
 use super::sd_notify::Notifier;
-use super::senses::Readings;
+use super::senses::{Readings, Senses};
 use super::spoken::Spoken;
 use super::world::World;
 use crate::actuator::alias::AnnounceSchedule;
@@ -41,9 +40,6 @@ use crate::policy::{Mode, Policy};
 
 /// Least time between two rounds: a storm of events must not become a busy loop.
 const ROUND_MIN: Duration = Duration::from_millis(20);
-
-/// How long a stop may take until the manifest is back; below the unit's `TimeoutStopSec`.
-const STOP_LIMIT: Duration = Duration::from_secs(40);
 
 /// Between two attempts to finish a cycle that could not be finished.
 const RECOVER_EVERY: Duration = Duration::from_secs(10);
@@ -69,7 +65,7 @@ pub struct Parts<W: World> {
 /// The loop.
 pub struct Supervisor<W: World> {
     pub(super) parts: Parts<W>,
-    machine: Machine,
+    pub(super) machine: Machine,
     pub(super) summary: PolicySummary,
     spoken: Spoken,
     gap: GapWatch,
@@ -77,7 +73,7 @@ pub struct Supervisor<W: World> {
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
     pub(super) last: Option<(Observation, Decision)>,
-    finished: Vec<Finished>,
+    pub(super) ended: Vec<Ended>,
     recover_at: Moment,
 }
 
@@ -102,7 +98,7 @@ impl<W: World> Supervisor<W> {
             recent: RecentSteps::default(),
             started_at: now,
             last: None,
-            finished: Vec::new(),
+            ended: Vec::new(),
             recover_at: now,
             parts,
         }
@@ -115,9 +111,9 @@ impl<W: World> Supervisor<W> {
         loop {
             let began = clock::now();
             self.note_gap(began);
-            self.adopt_policy(began);
-            self.finish_an_open_cycle(began).await;
-            self.take_finished();
+            self.adopt_policy(began).await;
+            self.take_ended();
+            self.finish_an_open_cycle(began);
             let decision = self.round(depth).await;
             depth = decision.etcd_depth;
             let deadline = self.deadline(&decision).max(began + ROUND_MIN);
@@ -132,27 +128,36 @@ impl<W: World> Supervisor<W> {
         }
     }
 
-    /// Reads, decides, says, begins.
-    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+    /// Reads all senses. A pause of this daemon while it reads counts like one while it sleeps: what was read before
+    /// it is void.
+    pub(super) async fn observe(&mut self, depth: EtcdDepth) -> Observation {
         let in_flight = self.parts.executor.in_flight();
-        // A pause that falls into the reading shows in no lateness of the round after it.
-        self.gap.expect_back_by(clock::now() + self.parts.policy.etcd.deadline);
+        self.gap.expect_back_by(clock::now() + Senses::longest_read(&self.parts.policy));
         let readings = self.parts.world.read(&self.parts.policy, depth).await;
-        let now = clock::now();
-        self.note_gap(now);
-        let Readings { etcd, heartbeat, process, alias, manifest } = readings;
+        // Some were read before the gap and some after it: together they are no observation.
+        self.note_gap(clock::now());
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
             process,
             alias,
             manifest,
+            kubelet,
+            conflict,
             cycle: self.parts.executor.cycle(),
             in_flight,
             paused: self.parts.world.paused(clock::wall()),
             resumed_at: self.gap.resumed_at(),
         };
         self.parts.executor.show(&observation);
+        observation
+    }
+
+    /// Reads, decides, says, begins.
+    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+        let observation = self.observe(depth).await;
+        let now = clock::now();
         let decision = self.machine.step(&observation, &self.parts.policy, now);
         self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
         for step in &decision.start {
@@ -170,7 +175,7 @@ impl<W: World> Supervisor<W> {
         decision
     }
 
-    fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
+    pub(super) fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
         let now = clock::now();
         let routine = repeat || step == StepKind::RenewAlias;
         if !routine {
@@ -182,34 +187,49 @@ impl<W: World> Supervisor<W> {
         self.parts.executor.start(Order { step, verdict, routine }, &self.parts.policy, prover);
     }
 
-    /// Steps that ended since the last round: to the machine, the audit and `status`.
-    fn take_finished(&mut self) {
-        for finished in std::mem::take(&mut self.finished) {
-            let Finished { step, verdict, started_at, outcome, routine } = finished;
-            let now = clock::now();
-            self.machine.on_step_finished(step, &outcome);
-            let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
-            if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
-                self.repeats = AnnounceSchedule::starting(now);
+    /// What ended since the last round: to the machine, the audit and `status`.
+    pub(super) fn take_ended(&mut self) {
+        for ended in std::mem::take(&mut self.ended) {
+            match ended {
+                Ended::Step(finished) => self.take_finished(finished),
+                Ended::Recovery(outcome) => super::startup::say_recovered(outcome, &self.parts.audit),
             }
-            if succeeded && step == StepKind::ReleaseAlias {
-                self.repeats.stop();
-            }
-            if routine && succeeded {
-                if step == StepKind::RenewAlias {
-                    self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
-                }
-                continue;
-            }
-            let duration = now.since(started_at);
-            let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
-            self.parts.audit.emit(&match outcome.clone() {
-                StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
-                StepOutcome::Failed(reason) => AuditEvent::StepFailed { step, verdict, reason, duration, evidence },
-                StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
-            });
-            self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
         }
+    }
+
+    fn take_finished(&mut self, finished: Finished) {
+        let Finished { step, verdict, started_at, outcome, routine } = finished;
+        let now = clock::now();
+        let arrival = step == StepKind::ApplyAlias || (step == StepKind::AnnounceAlias && self.machine.announces_arrival());
+        self.machine.on_step_finished(step, &outcome, now);
+        let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
+        if succeeded && !routine && arrival {
+            self.repeats = AnnounceSchedule::starting(now);
+        }
+        if succeeded && step == StepKind::ReleaseAlias {
+            self.repeats.stop();
+        }
+        if routine && step == StepKind::AnnounceAlias && matches!(outcome, StepOutcome::Refused(_)) {
+            // A repeat that is refused: the FIP is elsewhere by now, and its new place is announced there.
+            self.repeats.stop();
+            return;
+        }
+        if routine && succeeded {
+            if step == StepKind::RenewAlias {
+                self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
+            }
+            return;
+        }
+        let duration = now.since(started_at);
+        let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
+        self.parts.audit.emit(&match outcome.clone() {
+            StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
+            StepOutcome::Failed(reason) | StepOutcome::PodStuck(reason) => {
+                AuditEvent::StepFailed { step, verdict, reason, duration, evidence }
+            }
+            StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
+        });
+        self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
     }
 
     /// A pause of this daemon voids ages; what was under way when it began has been bounded by its own deadlines.
@@ -222,12 +242,20 @@ impl<W: World> Supervisor<W> {
         }
     }
 
-    fn adopt_policy(&mut self, now: Moment) {
+    async fn adopt_policy(&mut self, now: Moment) {
         let path = self.parts.world.policy_path().to_owned();
         match self.parts.world.edited_policy() {
             None => {}
-            Some(Ok(policy)) => {
-                let changes = diff(&self.parts.policy, &policy);
+            Some(Ok(mut policy)) => {
+                let mut changes = diff(&self.parts.policy, &policy);
+                if policy.state_dir != self.parts.policy.state_dir {
+                    // An open cycle is in the journal that was read at the start, and is closed there.
+                    policy.state_dir.clone_from(&self.parts.policy.state_dir);
+                    changes.push("state_dir counts from the next start on".to_owned());
+                }
+                if super::farewell::ends_our_say(&self.parts.policy, &policy) {
+                    self.farewell().await;
+                }
                 self.parts.world.adopt(&self.parts.policy, &policy);
                 self.summary = PolicySummary::of(&policy, path.clone(), now);
                 self.parts.policy = policy;
@@ -242,11 +270,11 @@ impl<W: World> Supervisor<W> {
     }
 
     /// An entry that stayed open (a read-only disk, say) is tried again, between steps.
-    async fn finish_an_open_cycle(&mut self, now: Moment) {
+    fn finish_an_open_cycle(&mut self, now: Moment) {
         let open = self.parts.executor.cycle().is_some() && !self.parts.executor.is_busy(Lane::Loop);
         if open && now >= self.recover_at {
             self.recover_at = now + RECOVER_EVERY;
-            super::startup::recover(&self.parts.executor, &self.parts.audit).await;
+            self.parts.executor.start_recovery();
         }
     }
 
@@ -270,69 +298,13 @@ impl<W: World> Supervisor<W> {
                 biased;
                 why = stop.as_mut() => return Woke::Stop(why),
                 () = &mut at_deadline => return Woke::Round,
-                Some(call) = parts.calls.recv() => self.answer(call),
-                finished = parts.executor.next_finished() => { self.finished.push(finished); break }
+                // Whoever paused and then looks must see it.
+                Some(call) = parts.calls.recv() => if self.answer(call) { break },
+                ended = parts.executor.next_ended() => { self.ended.push(ended); break }
                 () = parts.world.changed() => break,
             }
         }
         until(earliest).await;
         Woke::Round
-    }
-
-    /// Ends in order: no new step; a manifest that is out goes back; a lease runs out by itself, so that a
-    /// restart within its lifetime takes it up again.
-    async fn stop(&mut self, why: &'static str) {
-        self.parts.audit.emit(&AuditEvent::Stopping { reason: why.to_owned() });
-        self.parts.notifier.stopping(why);
-        let began = clock::now();
-        self.parts.executor.stop();
-        while self.parts.executor.is_busy(Lane::Alias) || self.parts.executor.is_busy(Lane::Loop) {
-            let waited = clock::now().since(began);
-            if waited >= STOP_LIMIT {
-                tracing::error!("a cycle has not ended; the next start finishes it");
-                break;
-            }
-            if waited >= ALIAS_PATIENCE {
-                self.parts.executor.drop_alias_steps();
-            }
-            match tokio::time::timeout(Duration::from_millis(250), self.parts.executor.next_finished()).await {
-                Ok(finished) => self.finished.push(finished),
-                Err(_elapsed) => self.parts.notifier.feed(clock::now()),
-            }
-        }
-        self.take_finished();
-        self.parts.audit.flush();
-    }
-}
-
-/// The signals that mean something. `SIGHUP` only ends a sleep: the policy file is looked at every round.
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    /// Listens from here on.
-    ///
-    /// # Errors
-    /// The kernel or the runtime refuses.
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// The signal that asks for an end. Cancel-safe.
-    pub async fn stop(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hangup.recv() => {}
-            }
-        }
     }
 }

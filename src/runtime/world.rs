@@ -50,7 +50,7 @@ pub trait World {
     /// A length or a reason out of range, or the pause cannot be kept.
     fn pause(&mut self, reason: &str, length: Duration, wall: Duration) -> Result<(), PauseError>;
 
-    /// An operator ends the pause; whether there was one.
+    /// An operator ends the pause; whether one was in force.
     ///
     /// # Errors
     /// The kept pause cannot be removed.
@@ -120,7 +120,7 @@ impl World for Node {
     }
 
     fn resume(&mut self) -> Result<bool, PauseError> {
-        self.pause.resume()
+        self.pause.resume(super::clock::wall())
     }
 }
 

@@ -23,6 +23,7 @@ use super::CycleError;
 use super::place::{Home, IfNowhere, bring_home, is_out};
 use crate::actuator::durable_fs::Fs;
 use crate::actuator::journal::{Journal, OpenCycle, Outcome, Stamp};
+use crate::decision::observation::CyclePhase;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct Recovered {
     pub id: u64,
     /// The manifest.
     pub manifest: PathBuf,
+    /// How far it had got.
+    pub phase: CyclePhase,
     /// How it ended.
     pub outcome: Outcome,
     /// In words.
@@ -89,5 +92,5 @@ pub(super) fn finish(fs: &Fs, journal: &Journal, open: &OpenCycle, now: Stamp) -
         }
     };
     journal.close(intent.id, outcome, &detail, now)?;
-    Ok(Recovered { id: intent.id, manifest: intent.manifest.clone(), outcome, detail })
+    Ok(Recovered { id: intent.id, manifest: intent.manifest.clone(), phase: open.phase(), outcome, detail })
 }

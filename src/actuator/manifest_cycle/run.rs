@@ -88,13 +88,13 @@ impl CycleExecutor {
         }
         let out_since = Instant::now();
         self.announce(Some(CyclePhase::Out));
-        let wait = match self.mark(&intent, PhaseMark::Out).await {
+        let (wait, killed) = match self.mark(&intent, PhaseMark::Out).await {
             Ok(()) => {
-                let deadline = Duration::from_secs(plan.grace_s).saturating_add(settings.death_margin);
-                let wait = PodWait { settle: settings.settle, out_since, deadline };
-                wait.until_gone(pod, (self, &intent), stop).await
+                let mut wait = PodWait::new(settings, out_since, Duration::from_secs(plan.grace_s));
+                let ended = wait.until_gone(pod, (self, &intent), stop).await;
+                (ended, wait.killed.map(|killed| format!("{killed}; ")).unwrap_or_default())
             }
-            Err(error) => Wait::Aborted(chain(&error)),
+            Err(error) => (Wait::Aborted(chain(&error)), String::new()),
         };
         tokio::time::sleep_until(out_since + settings.settle).await;
         let home = match self.put_back(&intent, IfNowhere::Restore).await {
@@ -110,7 +110,7 @@ impl CycleExecutor {
             Some(ending) => ending,
             None => verification(verify, settings.verify_timeout, stop).await,
         };
-        self.close(&intent, outcome, detail).await
+        self.close(&intent, outcome, format!("{killed}{detail}")).await
     }
 
     /// The manifest could not be taken out: undo what may have been done.
@@ -178,6 +178,7 @@ impl CycleExecutor {
             (Err(error), _) => StepOutcome::Failed(format!("{detail}; but the journal entry stays open: {}", chain(&error))),
             (Ok(()), Outcome::Verified) => self.ended(StepOutcome::Succeeded(detail)),
             (Ok(()), Outcome::NotMoved) => self.ended(StepOutcome::Refused(detail)),
+            (Ok(()), Outcome::PodStuck) => self.ended(StepOutcome::PodStuck(detail)),
             (Ok(()), _) => self.ended(StepOutcome::Failed(detail)),
         }
     }
@@ -204,6 +205,6 @@ fn ending(wait: Wait, home: &Home, intent: &Intent) -> Option<(Outcome, String)>
         (Wait::Stopped, _) => Some((Outcome::Stopped, "the daemon stops; the manifest is back".to_owned())),
         (Wait::Aborted(reason), _) => Some((Outcome::Aborted, format!("{reason}; the manifest is back"))),
         (Wait::Interrupted, _) => Some((Outcome::Aborted, "somebody else moved the manifest meanwhile; it is back".to_owned())),
-        (Wait::Dead, Home::InPlace | Home::PutBack | Home::FromBackup | Home::RemovedByOther(_)) => None,
+        (Wait::Dead | Wait::Restarted, Home::InPlace | Home::PutBack | Home::FromBackup | Home::RemovedByOther(_)) => None,
     }
 }
