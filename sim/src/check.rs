@@ -264,7 +264,11 @@ impl Sim {
             Some(_) if gone => of_node.owes_since = None,
             Some(since) if now - since > DEBT_MAX => {
                 of_node.owes_since = None;
-                self.checks.breaks(now, "I1", format!("the FIP is on cp{} for {} ms without a fresh proof", node + 1, now - since));
+                self.checks.breaks(
+                    now,
+                    "I1",
+                    format!("the FIP is on cp{} for {} ms without a fresh proof", node + 1, now - since),
+                );
             }
             Some(_) | None => {}
         }

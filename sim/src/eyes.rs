@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fip_watchdog::decision::observation::{
-    AliasEntry, AliasView, Claim, ConflictView, EtcdFault, KubeletView, EtcdStatus, EtcdView, HeartbeatView, LoopProcess, ManifestView, OperatorPause, ProcessView,
-    Quorum, Reading,
+    AliasEntry, AliasView, Claim, ConflictView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopProcess,
+    ManifestView, OperatorPause, ProcessView, Quorum, Reading,
 };
 use fip_watchdog::decision::plan::EtcdDepth;
 use fip_watchdog::decision::time::Moment;

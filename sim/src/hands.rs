@@ -119,7 +119,13 @@ impl SimHands {
             Ok(_) => {
                 self.shared.with(|sim| sim.nodes[self.node].daemon.open_cycle = None);
                 let manifest = "wcp-fip.yaml".into();
-                Ok(Some(Recovered { id: 1, manifest, phase, outcome: Outcome::RecoveredPutBack, detail: "it is in place".to_owned() }))
+                Ok(Some(Recovered {
+                    id: 1,
+                    manifest,
+                    phase,
+                    outcome: Outcome::RecoveredPutBack,
+                    detail: "it is in place".to_owned(),
+                }))
             }
         }
     }
