@@ -106,7 +106,7 @@ impl<F: Future> Future for OnNode<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        {
+        let outside = {
             let mut sim = self.shared.lock();
             let node = self.node;
             if sim.nodes[node].daemon.life != self.life {
@@ -117,10 +117,10 @@ impl<F: Future> Future for OnNode<F> {
                 sim.nodes[node].wakers.push(context.waker().clone());
                 return Poll::Pending;
             }
-            clock::simulate(Some(sim.clocks(node)));
-        }
+            clock::simulate(Some(sim.clocks(node)))
+        };
         let polled = self.task.as_mut().poll(context);
-        clock::simulate(None);
+        clock::simulate(outside);
         polled
     }
 }
