@@ -1,6 +1,5 @@
 //! Histories made by hand: bounds that hold for hours, and pauses.
 
-
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::plan::WaitingOn;
 use fip_watchdog::decision::step::StepKind;

@@ -7,10 +7,7 @@ mod history;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fip_watchdog::decision::observation::{
-    EtcdView,
-    KubeletView, Observation, Quorum,
-};
+use fip_watchdog::decision::observation::{EtcdView, KubeletView, Observation, Quorum};
 use fip_watchdog::decision::step::{Lane, StepKind};
 use fip_watchdog::decision::time::Moment;
 use fip_watchdog::policy::Mode;
