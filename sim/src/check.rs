@@ -224,9 +224,11 @@ impl Sim {
     pub fn lease_given(&mut self, node: usize, lease: Ms) {
         let monotonic = self.monotonic(node);
         self.proof_is_fresh(node, "given a lease");
-        let proved = self.checks.nodes[node].proved_at.unwrap_or(0);
-        let limit = proved + PROOF_MAX + lease + LEASE_MARGIN;
-        self.checks.nodes[node].lease_limit = Some(limit.min(monotonic + lease + LEASE_MARGIN));
+        // Under an old proof it is not the lease but the debt that runs out, and that sooner.
+        let of_node = &mut self.checks.nodes[node];
+        let dated = if of_node.owes_since.is_some() { Some(monotonic) } else { of_node.proved_at };
+        let limit = dated.unwrap_or(0) + PROOF_MAX + lease + LEASE_MARGIN;
+        of_node.lease_limit = Some(limit.min(monotonic + lease + LEASE_MARGIN));
     }
 
     /// The kernel is given a lifetime under a true and fresh proof.

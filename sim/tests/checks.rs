@@ -35,17 +35,32 @@ fn a_calm_cluster_breaks_nothing() {
 }
 
 #[test]
-fn a_lease_without_a_proof_or_under_an_old_one_breaks_i1() {
-    let mut sim = calm();
-    sim.lease_given(0, 10_000);
-    assert_broken(&sim, "I1");
-    let mut sim = calm();
-    proof(&mut sim, 0, 2_001);
-    sim.lease_given(0, 10_000);
-    assert_broken(&sim, "I1");
-    let mut sim = calm();
-    proof(&mut sim, 0, 1_999);
-    sim.lease_given(0, 10_000);
+fn a_lease_without_a_proof_or_under_an_old_one_breaks_i1_unless_it_is_proved_again_or_ends() {
+    let leased = |age: Option<u64>| {
+        let mut sim = calm();
+        if let Some(age) = age {
+            proof(&mut sim, 0, age);
+        }
+        sim.lease_given(0, 10_000);
+        sim.set_address(0, Some(Some(10_000)));
+        sim.now += 2_001;
+        sim
+    };
+    for age in [None, Some(2_001)] {
+        let mut sim = leased(age);
+        sim.check();
+        assert_broken(&sim, "I1");
+        let mut sim = leased(age);
+        proof(&mut sim, 0, 0);
+        sim.check();
+        assert_eq!(sim.checks.violations, []);
+        let mut sim = leased(age);
+        sim.set_address(0, None);
+        sim.check();
+        assert_eq!(sim.checks.violations, []);
+    }
+    let mut sim = leased(Some(1_999));
+    sim.check();
     assert_eq!(sim.checks.violations, []);
 }
 
