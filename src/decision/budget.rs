@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const REMEMBERED_MAX: usize = 512;
 
 /// When each limited step was started.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     runs: BTreeMap<StepKind, VecDeque<Moment>>,
 }
@@ -47,6 +47,22 @@ impl Budget {
         while runs.len() > REMEMBERED_MAX {
             runs.pop_front();
         }
+    }
+
+    /// Moves every run into the past and forgets those that no limit can ask for.
+    #[cfg(feature = "model")]
+    pub fn age(&mut self, limits: &LimitPolicy, older: impl Fn(Moment) -> Moment) {
+        for (step, runs) in &mut self.runs {
+            let asked_for = limit_of(*step, limits).map_or(0, |limit| match usize::try_from(limit.per_hour) {
+                Ok(allowed) if allowed <= REMEMBERED_MAX => allowed.max(1),
+                Ok(_) | Err(_) => 1,
+            });
+            while runs.len() > asked_for {
+                runs.pop_front();
+            }
+            runs.iter_mut().for_each(|run| *run = older(*run));
+        }
+        self.runs.retain(|_, runs| !runs.is_empty());
     }
 
     /// Why the step has to wait, if it has to.

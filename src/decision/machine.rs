@@ -9,8 +9,12 @@
 //! It remembers only what no reading shows: since when something has been so, how often it acted, and
 //! whether an alias that appeared has been announced. It has no clock; `now` is an argument.
 
+#[cfg(feature = "model")]
+mod aged;
+
 use super::budget::Budget;
 use super::facts::{Holding, LoopState, Role, last_beat};
+use super::guard::Guards;
 use super::judge::{Facts, Judgement, judge};
 use super::observation::{Observation, Reading};
 use super::plan::{Decision, EtcdDepth, WaitingOn};
@@ -22,7 +26,7 @@ use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
 
 /// Something, and since when it has been so.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Since<T> {
     value: T,
     since: Moment,
@@ -39,7 +43,7 @@ impl<T: PartialEq> Since<T> {
 }
 
 /// The kind of a role, as far as its age matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RoleKind {
     Leading,
     NotLeading,
@@ -47,7 +51,7 @@ enum RoleKind {
 }
 
 /// The decision core's whole memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
     started_at: Moment,
     started: bool,
@@ -61,6 +65,7 @@ pub struct Machine {
     /// The alias appeared here, or came under our feet as leader, and has not been announced since.
     announce_due: bool,
     budget: Budget,
+    guards: Guards,
 }
 
 impl Machine {
@@ -83,6 +88,7 @@ impl Machine {
             cycle_seen_at: None,
             announce_due: false,
             budget,
+            guards: Guards::default(),
         }
     }
 
@@ -231,7 +237,7 @@ impl Machine {
             (self.announce_due, StepKind::AnnounceAlias),
         ];
         for (_, step) in wanted.into_iter().filter(|(due, _)| *due) {
-            if unsafe_to_run(step, observation, facts, policy, now).is_none() {
+            if unsafe_to_run(step, observation, facts, policy, self.guards, now).is_none() {
                 self.order(step, observation, policy, now, decision);
             }
         }
@@ -260,7 +266,7 @@ impl Machine {
                     continue;
                 }
             }
-            if let Some(reason) = unsafe_to_run(step, observation, facts, policy, now) {
+            if let Some(reason) = unsafe_to_run(step, observation, facts, policy, self.guards, now) {
                 decision.waiting_on.push(WaitingOn::Refused { step, reason });
                 continue;
             }
