@@ -13,6 +13,7 @@ use fip_watchdog::decision::observation::{
 use fip_watchdog::decision::plan::Decision;
 use fip_watchdog::decision::step::{Lane, StepKind, StepOutcome};
 use fip_watchdog::decision::time::Moment;
+use fip_watchdog::decision::verdict::Verdict;
 use fip_watchdog::policy::{Mode, Policy};
 use proptest::collection::vec;
 use proptest::option;
@@ -309,6 +310,39 @@ fn i4_a_pause_of_the_daemon_voids_ages_and_a_stall_after_it_is_still_found() {
     }
     let first_cycle = first_cycle.expect("the stall was never found");
     assert!(first_cycle >= 25_000, "cycled {first_cycle} ms after a pause, on ages from before it");
+}
+
+/// The daemon was stopped between the look at the loop and etcd's answer: only the answer is new.
+#[test]
+fn i4_a_pause_in_the_middle_of_a_round_is_not_a_stall_of_the_loop() {
+    let (before, after) = (1_100_000, 1_160_000);
+    let sight =
+        Sight { etcd: Some(Ok((false, 1, 2, 0))), beat_age_ms: Some(1_000), process: Some((true, 500, 1)), ..frozen_follower() };
+    let mut machine = Machine::new(at(1_000_000), &[]);
+    machine.step(&observe(&sight, before - 250), &policy(), at(before - 250));
+    let mut observation = observe(&sight, before);
+    observation.etcd = observe(&sight, after).etcd;
+    let decision = machine.step(&observation, &policy(), at(after));
+    assert_eq!((decision.verdict, decision.start), (Verdict::Resumed, Vec::new()));
+}
+
+/// It had said so for long enough, and the last time was before a stop too short to be seen as a pause.
+#[test]
+fn the_fip_is_not_released_on_an_answer_that_is_older_than_a_proof_may_be() {
+    let mut sight = frozen_follower();
+    (sight.etcd, sight.alias) = (Some(Ok((false, 3, 0, 0))), Some(Some(None)));
+    let mut machine = Machine::new(at(1_000_000), &[]);
+    let mut release_at = |read_ms: u64, now_ms: u64| {
+        machine.step(&observe(&sight, read_ms), &policy(), at(now_ms)).start.contains(&StepKind::ReleaseAlias)
+    };
+    for now_ms in (1_000_000..1_040_000).step_by(250) {
+        // Starting and stall take 20 s; until then nothing is released anyway.
+        if release_at(now_ms, now_ms) {
+            assert!(now_ms >= 1_020_000);
+        }
+    }
+    assert!(!release_at(1_040_000, 1_043_000), "the answer was 3 s old");
+    assert!(release_at(1_043_250, 1_043_250), "a new answer says the same");
 }
 
 #[test]

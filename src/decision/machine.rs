@@ -12,6 +12,8 @@
 #[cfg(feature = "model")]
 mod aged;
 
+use std::time::Duration;
+
 use super::budget::Budget;
 use super::facts::{Holding, LoopState, Role, last_beat};
 use super::guard::Guards;
@@ -158,7 +160,8 @@ impl Machine {
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         Facts {
             paused: observation.paused.is_some(),
-            resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
+            resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace)
+                || predates_a_pause(observation, policy, now),
             starting: self.is_starting(observation, policy, now),
             role_age: age(self.role.since),
             role,
@@ -321,6 +324,16 @@ impl Machine {
     pub const fn verdict_since(&self) -> (Verdict, Moment) {
         (self.verdict.value, self.verdict.since)
     }
+}
+
+/// What a round takes at most beside its question to etcd: file reads of 1 s, and a busy node.
+const READS_MAX: Duration = Duration::from_secs(2);
+
+/// Whether this daemon did not run between its look and this decision: what was read then must not be judged
+/// with ages of now. The next round sees the pause itself (`resumed_at`).
+fn predates_a_pause(observation: &Observation, policy: &Policy, now: Moment) -> bool {
+    let round_max = policy.etcd.deadline.saturating_add(READS_MAX);
+    observation.oldest().is_some_and(|oldest| now.since(oldest) > round_max)
 }
 
 /// Whether there is nothing for the step to do here: done already, or not this node's to do.

@@ -75,6 +75,21 @@ pub struct Observation {
     pub resumed_at: Option<Moment>,
 }
 
+impl Observation {
+    /// When the oldest of the fresh readings was taken.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Moment> {
+        let taken = [
+            self.etcd.fresh_at(),
+            self.heartbeat.fresh_at(),
+            self.process.fresh_at(),
+            self.alias.fresh_at(),
+            self.manifest.fresh_at(),
+        ];
+        taken.into_iter().flatten().min()
+    }
+}
+
 /// What the local etcd member says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EtcdView {

@@ -87,6 +87,7 @@ impl Case<'_> {
             Role::Follows => self.proven_recently(),
             Role::Leads | Role::ClaimsToLead => self.forbid(Guard::NotLeading, UnsafeReason::LeadsHere),
             Role::NoLeader | Role::CutOff(_) => {
+                self.answered_recently()?;
                 self.require(Guard::LoopDown, self.facts.watched_loop.is_down(), || {
                     UnsafeReason::LoopNotStalled("it takes the alias off itself".to_owned())
                 })?;
@@ -192,6 +193,13 @@ impl Case<'_> {
             Some(_) => return Ok(()),
         };
         self.forbid(Guard::ProofFresh, UnsafeReason::NoQuorum(too_old))
+    }
+
+    /// That nobody leads must be as new as a proof would have to be: a leader may have been elected since.
+    fn answered_recently(&self) -> Check {
+        let age = self.observation.etcd.fresh_at().map(|at| self.now.since(at));
+        let recent = age.is_some_and(|age| age <= self.policy.limits.proof_max_age);
+        self.require(Guard::ProofFresh, recent, || UnsafeReason::NoQuorum("etcd's answer is too old".to_owned()))
     }
 
     fn ours(&self) -> Check {
