@@ -10,8 +10,10 @@ LAB := $(TARGET_DIR)/debug/fip-lab
 SCENARIOS := $(sort $(wildcard lab/scenarios/*.yaml))
 # Scenarios mostly wait; three labs at once leave the two cores of a small machine room to be punctual.
 JOBS ?= 3
+MODEL_SECONDS ?= 600
+MODEL_THREADS ?= 2
 
-.PHONY: help demo test setup build unit lint scenarios release install clean
+.PHONY: help demo test setup build unit lint scenarios model release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +39,9 @@ lint:
 
 scenarios: build ## every scenario of lab/scenarios (SCENARIOS="a.yaml b.yaml" JOBS=n to choose)
 	$(LAB) run --jobs $(JOBS) $(SCENARIOS)
+
+model: ## the decision core of three nodes against every fault, for MODEL_SECONDS (600) on MODEL_THREADS (2)
+	cargo run --profile model -p fip-model -- $(MODEL_SECONDS) $(MODEL_THREADS)
 
 release: ## the static binary as it ships
 	cargo build --release --bin fip-watchdog
