@@ -13,7 +13,7 @@ JOBS ?= 3
 MODEL_SECONDS ?= 600
 MODEL_THREADS ?= 2
 
-.PHONY: help demo test setup build unit lint scenarios model release install clean
+.PHONY: help demo test setup build unit lint scenarios crash-matrix model release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ lint:
 
 scenarios: build ## every scenario of lab/scenarios (SCENARIOS="a.yaml b.yaml" JOBS=n to choose)
 	$(LAB) run --jobs $(JOBS) $(SCENARIOS)
+
+crash-matrix: setup ## the manifest cycle killed, failed and cut off from power at every call (some minutes)
+	cargo test -p fip-watchdog --test crash_matrix -- --full
 
 model: ## the decision core of three nodes against every fault, for MODEL_SECONDS (600) on MODEL_THREADS (2)
 	cargo run --profile model -p fip-model -- $(MODEL_SECONDS) $(MODEL_THREADS)

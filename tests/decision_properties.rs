@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
-    AliasEntry, AliasView, Beat, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, LoopFip, LoopProcess,
-    LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
+    KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
 };
-use fip_watchdog::decision::plan::Decision;
+use fip_watchdog::decision::plan::{Decision, WaitingOn};
 use fip_watchdog::decision::step::{Lane, StepKind, StepOutcome};
 use fip_watchdog::decision::time::Moment;
 use fip_watchdog::decision::verdict::Verdict;
@@ -21,6 +21,13 @@ use proptest::prelude::*;
 
 fn policy() -> Policy {
     Policy::with_defaults(Ipv4Addr::new(192, 0, 2, 10), "eth0")
+}
+
+/// The default one, and the one that leases the loop's alias too.
+fn policies() -> [Policy; 2] {
+    let mut leasing = policy();
+    leasing.fip.lease_loop_alias = true;
+    [policy(), leasing]
 }
 
 fn at(millis: u64) -> Moment {
@@ -38,8 +45,13 @@ struct Sight {
     beat_leads: bool,
     process: Option<(bool, u64, usize)>,
     alias: Option<Option<Option<u64>>>,
+    lent: bool,
+    claim_age_ms: Option<Option<u64>>,
     link: bool,
     manifest: Option<(bool, bool, bool)>,
+    kubelet: Option<bool>,
+    /// A cycle that is started here ends with a pod that is stuck.
+    sticks: bool,
     cycle: bool,
     lanes: (bool, bool),
     paused: bool,
@@ -58,14 +70,18 @@ prop_compose! {
         beat_leads in any::<bool>(),
         process in option::weighted(0.9, (prop::bool::weighted(0.9), prop_oneof![0_u64..7_000, 15_000_u64..200_000], 1_usize..3)),
         alias in option::weighted(0.95, option::of(option::of(0_u64..10_000))),
+        lent in any::<bool>(),
+        claim_age_ms in option::weighted(0.9, option::weighted(0.3, 0_u64..8_000)),
         link in prop::bool::weighted(0.9),
         manifest in option::weighted(0.9, (prop::bool::weighted(0.9), prop::bool::weighted(0.1), prop::bool::weighted(0.1))),
+        kubelet in option::weighted(0.95, prop::bool::weighted(0.9)),
+        sticks in prop::bool::weighted(0.3),
         cycle in prop::bool::weighted(0.1),
         lanes in (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
         paused in prop::bool::weighted(0.05),
         resumed_ago_ms in option::weighted(0.1, 0_u64..60_000),
     ) -> Sight {
-        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, process, alias, link, manifest, cycle, lanes, paused, resumed_ago_ms }
+        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, process, alias, lent, claim_age_ms, link, manifest, kubelet, sticks, cycle, lanes, paused, resumed_ago_ms }
     }
 }
 
@@ -127,12 +143,19 @@ fn observe(sight: &Sight, now_ms: u64) -> Observation {
     });
     let alias = sight.alias.map(|entry| AliasView {
         entries: entry
-            .map(|lease| AliasEntry { prefix_len: 32, valid_for: lease.map(Duration::from_millis) })
+            .map(|lease| AliasEntry {
+                prefix_len: 32,
+                valid_for: lease.map(Duration::from_millis),
+                lent: sight.lent && lease.is_some(),
+            })
             .into_iter()
             .collect(),
         up: true,
         carrier: sight.link,
     });
+    let conflict = sight
+        .claim_age_ms
+        .map(|claim| ConflictView { last: claim.map(|age| Claim { mac: "02:00:00:00:00:09".to_owned(), at: ago(age) }) });
     let manifest = sight.manifest.map(|(present, shadowed, immovable)| ManifestView {
         sha256: present.then(|| "ab".repeat(32)),
         shadows: if shadowed { vec!["/etc/kubernetes/manifests/wcp-fip.yaml.bak".into()] } else { Vec::new() },
@@ -151,6 +174,8 @@ fn observe(sight: &Sight, now_ms: u64) -> Observation {
         process: reading(process, now_ms),
         alias: reading(alias, now_ms),
         manifest: reading(manifest, now_ms),
+        kubelet: reading(sight.kubelet.map(|runs| if runs { KubeletView::Running } else { KubeletView::Down }), now_ms),
+        conflict: reading(conflict, now_ms),
         cycle: sight.cycle.then_some(CycleView { phase: CyclePhase::Out }),
         in_flight,
         paused: sight.paused.then(|| OperatorPause { reason: "maintenance".to_owned(), remaining: Duration::from_secs(60) }),
@@ -158,7 +183,7 @@ fn observe(sight: &Sight, now_ms: u64) -> Observation {
     }
 }
 
-/// Walks a history and hands every decision to `visit`; started steps end at once and well.
+/// Walks a history and hands every decision to `visit`; started steps end at once, and well but for cycles that stick.
 fn walk(history: &[Sight], policy: &Policy, mut visit: impl FnMut(&Observation, &Decision, Moment)) {
     let mut now_ms = 1_000_000;
     let mut machine = Machine::new(at(now_ms), &[]);
@@ -169,7 +194,12 @@ fn walk(history: &[Sight], policy: &Policy, mut visit: impl FnMut(&Observation, 
         visit(&observation, &decision, at(now_ms));
         for step in &decision.start {
             machine.on_step_started(*step, at(now_ms));
-            machine.on_step_finished(*step, &StepOutcome::Succeeded("done".to_owned()));
+            let outcome = if *step == StepKind::CycleManifest && sight.sticks {
+                StepOutcome::PodStuck("process 100 is left".to_owned())
+            } else {
+                StepOutcome::Succeeded("done".to_owned())
+            };
+            machine.on_step_finished(*step, &outcome, at(now_ms));
         }
     }
 }
@@ -189,13 +219,21 @@ proptest! {
 
     #[test]
     fn i1_an_alias_is_put_up_or_prolonged_only_under_a_fresh_proof_that_this_member_leads(history in vec(sight(), 1..60)) {
-        let policy = policy();
-        walk(&history, &policy, |observation, decision, now| {
-            let needs_proof = [StepKind::ApplyAlias, StepKind::RenewAlias, StepKind::HandOverAlias, StepKind::AnnounceAlias];
+        let policy = &policies()[history.len() % 2];
+        walk(&history, policy, |observation, decision, now| {
+            let needs_proof = [
+                StepKind::ApplyAlias,
+                StepKind::RenewAlias,
+                StepKind::HandOverAlias,
+                StepKind::LeaseAlias,
+                StepKind::AnnounceAlias,
+            ];
             if decision.start.iter().any(|step| needs_proof.contains(step)) {
                 let (leads, age) = proof_age(observation, now).expect("a step on the alias without a proof");
                 assert!(leads, "the proof is another member's");
                 assert!(age <= policy.limits.proof_max_age, "the proof is {age:?} old");
+                let since_resumed = observation.resumed_at.map(|at| now.since(at));
+                assert!(since_resumed.is_none_or(|resumed| age < resumed), "the proof is from before a pause");
             }
             if decision.start.contains(&StepKind::ReleaseAlias) {
                 assert!(proof_age(observation, now).is_none_or(|(leads, _)| !leads), "released on the proven leader");
@@ -213,6 +251,7 @@ proptest! {
                 }
                 if *step == StepKind::CycleManifest {
                     assert!(observation.heartbeat.fresh().is_some(), "cycled although the heartbeat is unknown");
+                    assert_eq!(observation.kubelet.fresh(), Some(&KubeletView::Running), "cycled without a kubelet");
                     let manifest = observation.manifest.fresh().expect("cycled although the manifest is unknown");
                     assert!(manifest.sha256.is_some() && manifest.shadows.is_empty() && manifest.immovable.is_none());
                 }
@@ -271,8 +310,12 @@ fn frozen_follower() -> Sight {
         beat_leads: false,
         process: Some((true, 600_000, 1)),
         alias: Some(None),
+        lent: false,
+        claim_age_ms: Some(None),
         link: true,
         manifest: Some((true, false, false)),
+        kubelet: Some(true),
+        sticks: false,
         cycle: false,
         lanes: (false, false),
         paused: false,
@@ -296,6 +339,61 @@ fn i5_a_loop_that_freezes_for_ever_is_cycled_in_every_hour_and_never_more_than_a
 }
 
 #[test]
+fn i5_a_spent_budget_stays_alarmed_says_until_when_and_is_armed_again_after_the_hour() {
+    let hour = 4 * 3600;
+    let (mut cycles, mut spent, mut silent) = (Vec::new(), 0, 0);
+    walk(&vec![frozen_follower(); 2 * hour], &policy(), |_, decision, now| {
+        let at = now.since_origin().as_secs() - 1_000;
+        if decision.start.contains(&StepKind::CycleManifest) {
+            cycles.push(at);
+        }
+        let waits =
+            decision.waiting_on.iter().any(|wait| matches!(wait, WaitingOn::Budget { step: StepKind::CycleManifest, .. }));
+        spent += usize::from(waits);
+        let alarmed = fip_watchdog::audit::severity::is_alarmed(decision.verdict);
+        silent += usize::from(at > 30 && !(alarmed && (!decision.start.is_empty() || !decision.waiting_on.is_empty())));
+    });
+    assert_eq!(cycles.iter().filter(|at| **at < 3600).count(), 3, "{cycles:?}");
+    assert!(cycles.iter().any(|at| *at >= 3600), "armed again: {cycles:?}");
+    assert!(spent > hour / 2, "{spent} rounds say that the budget is spent");
+    assert_eq!(silent, 0, "rounds without an alarm or without a reason");
+}
+
+#[test]
+fn a_pod_that_sticks_is_left_alone_for_a_cooldown_and_its_verdict_ends_with_the_first_beat() {
+    let policy = policy();
+    let (mut sticks, mut beats) = (frozen_follower(), frozen_follower());
+    sticks.sticks = true;
+    (beats.beat_age_ms, beats.process) = (Some(0), Some((true, 0, 1)));
+    let mut verdicts: Vec<(Verdict, u64)> = Vec::new();
+    let history = [vec![sticks; 4 * 200], vec![beats; 4]].concat();
+    walk(&history, &policy, |_, decision, now| {
+        if verdicts.last().is_none_or(|(last, _)| *last != decision.verdict) {
+            verdicts.push((decision.verdict, now.since_origin().as_secs()));
+        }
+        assert!(decision.verdict != Verdict::PodStuck || !decision.start.contains(&StepKind::CycleManifest));
+    });
+    let names: Vec<_> = verdicts.iter().map(|(verdict, _)| *verdict).collect();
+    let (stalled, stuck) = (Verdict::LoopStalledFollower, Verdict::PodStuck);
+    assert_eq!(names, [Verdict::Healthy, stalled, stuck, stalled, stuck, Verdict::Healthy], "{verdicts:?}");
+    assert!(verdicts[3].1 - verdicts[2].1 >= policy.limits.cooldown.as_secs() - 1);
+}
+
+#[test]
+fn without_a_kubelet_the_alias_path_works_and_nothing_is_cycled() {
+    let mut leads = frozen_follower();
+    (leads.etcd, leads.kubelet) = (Some(Ok((false, 1, 2, 0))), Some(false));
+    let (mut applied, mut last) = (false, Verdict::Starting);
+    walk(&vec![leads; 4 * 60], &policy(), |_, decision, _| {
+        assert!(!decision.start.contains(&StepKind::CycleManifest));
+        applied |= decision.start.contains(&StepKind::ApplyAlias);
+        last = decision.verdict;
+    });
+    assert!(applied);
+    assert_eq!(last, Verdict::KubeletDown);
+}
+
+#[test]
 fn i4_a_pause_of_the_daemon_voids_ages_and_a_stall_after_it_is_still_found() {
     let resumed_at = 2_000_000_u64;
     let mut machine = Machine::new(at(1_000_000), &[]);
@@ -312,47 +410,15 @@ fn i4_a_pause_of_the_daemon_voids_ages_and_a_stall_after_it_is_still_found() {
     assert!(first_cycle >= 25_000, "cycled {first_cycle} ms after a pause, on ages from before it");
 }
 
-/// The daemon was stopped between the look at the loop and etcd's answer: only the answer is new.
-#[test]
-fn i4_a_pause_in_the_middle_of_a_round_is_not_a_stall_of_the_loop() {
-    let (before, after) = (1_100_000, 1_160_000);
-    let sight =
-        Sight { etcd: Some(Ok((false, 1, 2, 0))), beat_age_ms: Some(1_000), process: Some((true, 500, 1)), ..frozen_follower() };
-    let mut machine = Machine::new(at(1_000_000), &[]);
-    machine.step(&observe(&sight, before - 250), &policy(), at(before - 250));
-    let mut observation = observe(&sight, before);
-    observation.etcd = observe(&sight, after).etcd;
-    let decision = machine.step(&observation, &policy(), at(after));
-    assert_eq!((decision.verdict, decision.start), (Verdict::Resumed, Vec::new()));
-}
-
-/// It had said so for long enough, and the last time was before a stop too short to be seen as a pause.
-#[test]
-fn the_fip_is_not_released_on_an_answer_that_is_older_than_a_proof_may_be() {
-    let mut sight = frozen_follower();
-    (sight.etcd, sight.alias) = (Some(Ok((false, 3, 0, 0))), Some(Some(None)));
-    let mut machine = Machine::new(at(1_000_000), &[]);
-    let mut release_at = |read_ms: u64, now_ms: u64| {
-        machine.step(&observe(&sight, read_ms), &policy(), at(now_ms)).start.contains(&StepKind::ReleaseAlias)
-    };
-    for now_ms in (1_000_000..1_040_000).step_by(250) {
-        // Starting and stall take 20 s; until then nothing is released anyway.
-        if release_at(now_ms, now_ms) {
-            assert!(now_ms >= 1_020_000);
-        }
-    }
-    assert!(!release_at(1_040_000, 1_043_000), "the answer was 3 s old");
-    assert!(release_at(1_043_250, 1_043_250), "a new answer says the same");
-}
-
 #[test]
 fn the_random_histories_reach_every_step_and_every_verdict_that_acts() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut steps, mut verdicts) = (BTreeSet::new(), BTreeSet::new());
-    for _ in 0..1_000 {
+    for round in 0..1_000 {
         let history = vec(sight(), 1..60).new_tree(&mut runner).unwrap().current();
-        walk(&history, &policy(), |_, decision, _| {
+        let policy = &policies()[round % 2];
+        walk(&history, policy, |_, decision, _| {
             steps.extend(decision.start.iter().copied());
             verdicts.insert(decision.verdict);
         });

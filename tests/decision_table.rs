@@ -50,11 +50,31 @@ follows held    gone     fip_orphaned              fip_orphaned
 follows held    unknown  unknown                   fip_orphaned
 ";
 
+/// The same while another station claims the FIP; rows that are not here are as above.
+const CONTESTED: &str = "
+leads   leased  alive    fip_duplicated            fip_duplicated
+leads   leased  overdue  fip_duplicated            fip_duplicated
+leads   leased  log      fip_duplicated            fip_duplicated
+leads   leased  gone     fip_duplicated            fip_duplicated
+leads   leased  unknown  fip_duplicated            fip_duplicated
+leads   held    alive    fip_duplicated            fip_duplicated
+leads   held    overdue  fip_duplicated            fip_duplicated
+leads   held    log      fip_duplicated            fip_duplicated
+leads   held    gone     fip_duplicated            fip_duplicated
+leads   held    unknown  fip_duplicated            fip_duplicated
+follows held    alive    fip_duplicated            fip_orphaned
+follows held    overdue  fip_duplicated            fip_orphaned
+follows held    log      fip_duplicated            fip_orphaned
+follows held    unknown  fip_duplicated            fip_orphaned
+";
+
 fn holdings() -> Vec<(&'static str, Result<Holding, String>)> {
     vec![
         ("absent", Ok(Holding::Absent)),
         ("leased", Ok(Holding::Leased { remaining: Duration::from_secs(4) })),
         ("held", Ok(Holding::Held)),
+        // What is lent is the loop's: judged like what it holds for ever.
+        ("held", Ok(Holding::Lent { remaining: Duration::from_secs(4) })),
         ("unknown", Err("interface eth0 does not exist".to_owned())),
     ]
 }
@@ -86,9 +106,9 @@ fn roles() -> Vec<(Role, &'static str, Option<Verdict>)> {
     ]
 }
 
-fn grid_says(role: &str, holding: &str, watched_loop: &str, late: bool) -> Verdict {
-    let row = GRID
-        .lines()
+fn grid_says(role: &str, holding: &str, watched_loop: &str, contested: bool, late: bool) -> Verdict {
+    let row = if contested { CONTESTED.lines() } else { "".lines() }
+        .chain(GRID.lines())
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
         .find(|cells| cells.len() == 5 && cells[0] == role && cells[1] == holding && cells[2] == watched_loop)
         .unwrap_or_else(|| panic!("the grid has no row for {role} {holding} {watched_loop}"));
@@ -113,36 +133,62 @@ fn expected(facts: &Facts, role_name: &str, fixed: Option<Verdict>, holding_name
                 return Verdict::ManifestMissing;
             }
             let late = facts.role_age >= WORST_ROUND && facts.holding_age >= WORST_ROUND;
-            grid_says(role_name, holding_name, loop_name, late)
+            let verdict = grid_says(role_name, holding_name, loop_name, facts.contested, late);
+            let steady = matches!((role_name, holding_name), ("leads", "leased" | "held") | ("follows", "absent"));
+            instead(facts, verdict, steady)
         }
+    }
+}
+
+/// Below the grid: what is known of the kubelet and of the last cycle stands in for "stalled" and "absent", and a loop that
+/// works beside a kubelet that does not is only healthy while it has something to put right.
+fn instead(facts: &Facts, verdict: Verdict, steady: bool) -> Verdict {
+    let down = facts.kubelet_down.is_some_and(|age| age >= Duration::from_secs(5));
+    let loop_is_down =
+        [Verdict::LoopStalledFipMissing, Verdict::LoopStalledFipHeld, Verdict::LoopStalledFollower, Verdict::LoopAbsent]
+            .contains(&verdict);
+    if down && (loop_is_down || verdict == Verdict::Healthy && steady) {
+        Verdict::KubeletDown
+    } else if loop_is_down && facts.pod_stuck.is_some() {
+        Verdict::PodStuck
+    } else {
+        verdict
     }
 }
 
 fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
     let ages = [Duration::ZERO, WORST_ROUND - Duration::from_millis(1), WORST_ROUND];
     let missing = [None, Some(Duration::from_millis(4999)), Some(Duration::from_secs(5))];
+    let kubelet = [None, Some(Duration::from_millis(4999)), Some(Duration::from_secs(5))];
+    let stuck = [None, Some("process 7 is left".to_owned())];
     let mut count = 0;
-    for bits in 0..8_u8 {
+    for bits in 0..16_u8 {
         for (role, role_name, fixed) in roles() {
             for (holding_name, holding) in holdings() {
                 for (loop_name, watched_loop) in loops() {
                     for role_age in ages {
                         for holding_age in ages {
                             for manifest_missing in missing {
-                                let facts = Facts {
-                                    paused: bits & 1 != 0,
-                                    resumed: bits & 2 != 0,
-                                    starting: bits & 4 != 0,
-                                    role: role.clone(),
-                                    role_age,
-                                    holding: holding.clone(),
-                                    holding_age,
-                                    watched_loop: watched_loop.clone(),
-                                    manifest_missing,
-                                    worst_round: WORST_ROUND,
-                                };
-                                visit(&facts, expected(&facts, role_name, fixed, holding_name, loop_name));
-                                count += 1;
+                                for (kubelet_down, pod_stuck) in kubelet.iter().flat_map(|k| stuck.iter().map(move |s| (*k, s))) {
+                                    let facts = Facts {
+                                        paused: bits & 1 != 0,
+                                        resumed: bits & 2 != 0,
+                                        starting: bits & 4 != 0,
+                                        role: role.clone(),
+                                        role_age,
+                                        holding: holding.clone(),
+                                        holding_age,
+                                        contested: bits & 8 != 0,
+                                        link_settled: true,
+                                        watched_loop: watched_loop.clone(),
+                                        manifest_missing,
+                                        kubelet_down,
+                                        pod_stuck: pod_stuck.clone(),
+                                        worst_round: WORST_ROUND,
+                                    };
+                                    visit(&facts, expected(&facts, role_name, fixed, holding_name, loop_name));
+                                    count += 1;
+                                }
                             }
                         }
                     }
@@ -158,7 +204,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     let count = for_every_combination(|facts, verdict| {
         assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
     });
-    assert_eq!(count, 8 * 10 * 4 * 6 * 3 * 3 * 3);
+    assert_eq!(count, 16 * 10 * 5 * 6 * 3 * 3 * 3 * 3 * 2);
 }
 
 #[test]

@@ -66,7 +66,13 @@ fn the_default_policy_explains_every_key_with_its_default_and_its_range() {
             Value::Version | Value::Address(_) => "Required".to_owned(),
             // It follows from the manifest's path.
             Value::Path(_) if key.path == "cycle.staging_dir" => "Default: fip-watchdog.staging".to_owned(),
-            Value::Text(..) | Value::Path(_) | Value::Duration(..) | Value::Count(..) | Value::Choice(_) => {
+            Value::Text(..)
+            | Value::Path(_)
+            | Value::Duration(..)
+            | Value::DurationOrNever(..)
+            | Value::Count(..)
+            | Value::Switch(_)
+            | Value::Choice(_) => {
                 format!("Default: {}", key.spell(&defaults()))
             }
         };

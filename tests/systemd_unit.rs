@@ -87,6 +87,20 @@ fn the_capabilities_are_those_that_are_explained() {
 }
 
 #[test]
+fn the_calls_that_kill_the_loop_are_let_through() {
+    let mut allowed = String::new();
+    for group in ["@system-service", "@process", "@signal"] {
+        allowed.push_str(&String::from_utf8_lossy(&run("systemd-analyze", &["syscall-filter", group]).stdout));
+    }
+    let removed = values("SystemCallFilter").into_iter().find_map(|filter| filter.strip_prefix('~')).unwrap();
+    assert!(!removed.contains("@process") && !removed.contains("@signal"));
+    for call in ["pidfd_open", "pidfd_send_signal", "kill"] {
+        assert!(allowed.lines().any(|line| line.trim() == call), "{call}");
+        assert!(!removed.split(' ').any(|name| name == call), "{call}");
+    }
+}
+
+#[test]
 fn the_journal_shows_the_explanation_of_every_message_id() {
     let root = tempfile::tempdir().unwrap();
     let sources = root.path().join("usr/lib/systemd/catalog");

@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 const V1_WANTED: [&str; 5] = ["name=systemd", "memory", "pids", "cpu", "freezer"];
 /// The directory below each hierarchy that holds all instances.
 const TOP: &str = "fip-lab";
+/// The processes of a node that are frozen alone.
+const APART: &str = "fip-lab-frozen";
 /// Deep enough for systemd's slices and pods; bounds the walk on a tree that changes while it is read.
 const DEPTH_MAX: usize = 16;
 
@@ -103,6 +105,37 @@ impl Hierarchies {
         fs::write(&file, value).with_context(|| format!("cannot write {value} to {}", file.display()))
     }
 
+    /// Freezes these processes of `name` alone. Only version 1 keeps SIGKILL from a frozen process; version 2 lets it die.
+    ///
+    /// # Errors
+    /// There is no such freezer, or it cannot be written.
+    pub fn freeze_apart(&self, name: &str, processes: &[Pid]) -> anyhow::Result<()> {
+        let mount =
+            self.freezer_v1.as_ref().context("this host has no version 1 freezer, and no other one keeps SIGKILL away")?;
+        let apart = mount.join(TOP).join(name).join(APART);
+        fs::create_dir_all(&apart).with_context(|| format!("cannot create the cgroup {}", apart.display()))?;
+        for pid in processes {
+            // A child may have ended meanwhile.
+            fs::write(apart.join("cgroup.procs"), pid.as_raw_nonzero().to_string()).ok();
+        }
+        let moved = fs::read_to_string(apart.join("cgroup.procs")).unwrap_or_default();
+        anyhow::ensure!(!moved.is_empty(), "no process could be moved to {}", apart.display());
+        fs::write(apart.join("freezer.state"), "FROZEN").with_context(|| format!("cannot freeze {}", apart.display()))
+    }
+
+    /// Thaws them. Their cgroup goes with the node.
+    ///
+    /// # Errors
+    /// The freezer cannot be written.
+    pub fn thaw_apart(&self, name: &str) -> anyhow::Result<()> {
+        let Some(mount) = &self.freezer_v1 else { return Ok(()) };
+        let state = mount.join(TOP).join(name).join(APART).join("freezer.state");
+        match fs::write(&state, "THAWED") {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            written => written.with_context(|| format!("cannot thaw {}", state.display())),
+        }
+    }
+
     /// Kills all that is left below `name` and removes the directories; nothing there is success.
     ///
     /// # Errors
@@ -111,6 +144,7 @@ impl Hierarchies {
         let waited = tokio::time::timeout(limit, async {
             // A frozen v1 cgroup keeps its processes from dying.
             self.freeze(name, false).ok();
+            self.thaw_apart(name).ok();
             loop {
                 for pid in self.processes(name) {
                     // It may have died meanwhile.

@@ -235,6 +235,22 @@ impl Lab {
         self.hierarchies.freeze(&node::group(&self.name, id), frozen)
     }
 
+    /// Freezes some of a node's processes, so that not even SIGKILL ends them.
+    ///
+    /// # Errors
+    /// There is no freezer that does so, or it cannot be written.
+    pub fn freeze_apart(&self, id: NodeId, processes: &[Pid]) -> anyhow::Result<()> {
+        self.hierarchies.freeze_apart(&node::group(&self.name, id), processes)
+    }
+
+    /// Lets them go on; nothing frozen is success.
+    ///
+    /// # Errors
+    /// The freezer cannot be written.
+    pub fn thaw_apart(&self, id: NodeId) -> anyhow::Result<()> {
+        self.hierarchies.thaw_apart(&node::group(&self.name, id))
+    }
+
     /// The process that the node knows as `pid`, as the host knows it; none when it is gone.
     #[must_use]
     pub fn host_pid(&self, id: NodeId, pid: i32) -> Option<Pid> {

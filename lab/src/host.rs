@@ -36,6 +36,7 @@ const INSTALL_LIMIT_SECONDS: &str = "600";
 pub async fn prepare(progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
     anyhow::ensure!(rustix::process::geteuid().is_root(), "the lab needs root: it makes network namespaces and boots containers");
     remove_stale_policy();
+    make_inotify_room(progress)?;
     let missing = missing(&TOOLS, &search_path());
     if missing.is_empty() {
         return Ok(());
@@ -53,6 +54,25 @@ pub async fn prepare(progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
         move || install(&packages)
     });
     installing.await.context("the installation ended in a panic")?.with_context(|| format!("cannot install {list}"))
+}
+
+/// The kernel's limit on inotify instances is one for all of root's processes, in every container: 128 by default.
+const INOTIFY_INSTANCES: &str = "/proc/sys/fs/inotify/max_user_instances";
+
+/// A node takes about ten (systemd alone five), so the default is used up by four labs, and the fifth would hang at boot
+/// without a word.
+const INOTIFY_INSTANCES_MIN: u32 = 1024;
+
+/// Raises the limit where it is too low. It stays raised: another instance may count on it by the time this one goes down.
+fn make_inotify_room(progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+    let now = fs::read_to_string(INOTIFY_INSTANCES).with_context(|| format!("cannot read {INOTIFY_INSTANCES}"))?;
+    if now.trim().parse::<u32>().is_ok_and(|limit| limit >= INOTIFY_INSTANCES_MIN) {
+        return Ok(());
+    }
+    progress(&format!("raising fs.inotify.max_user_instances from {} to {INOTIFY_INSTANCES_MIN} …", now.trim()));
+    let mut file =
+        fs::OpenOptions::new().write(true).open(INOTIFY_INSTANCES).context("cannot raise fs.inotify.max_user_instances")?;
+    write!(file, "{INOTIFY_INSTANCES_MIN}").context("cannot raise fs.inotify.max_user_instances")
 }
 
 fn install(packages: &[String]) -> anyhow::Result<()> {

@@ -37,10 +37,14 @@ pub enum Broken {
     ActedOnNothing,
     /// An alias or an announcement was ordered on an interface without a link.
     ActedWithoutLink,
+    /// An alias was ordered in the tick in which the link came back.
+    ActedOnFlappingLink,
     /// A step that belongs to leased aliases was ordered for the loop's.
     TouchedLoopsAlias,
     /// A cycle was ordered for a loop that is not frozen.
     WorkingLoopCycled,
+    /// A cycle was ordered while no kubelet runs.
+    CycledWithoutKubelet,
     /// A cycle was ordered while one is open.
     TwoCycles,
     /// A cycle was ordered while two copies of the loop run.
@@ -63,7 +67,7 @@ pub enum Broken {
 
 impl Broken {
     /// All, in the order of the enum.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::TwoHolders,
         Self::LeaseOutlivesProof,
         Self::OutUnjournalled,
@@ -76,8 +80,10 @@ impl Broken {
         Self::AppliedTwice,
         Self::ActedOnNothing,
         Self::ActedWithoutLink,
+        Self::ActedOnFlappingLink,
         Self::TouchedLoopsAlias,
         Self::WorkingLoopCycled,
+        Self::CycledWithoutKubelet,
         Self::TwoCycles,
         Self::CopiesCycled,
         Self::ManifestMisused,
@@ -105,8 +111,10 @@ impl Broken {
             Self::AppliedTwice => "I1: nothing is put up where the FIP is",
             Self::ActedOnNothing => "nothing is done to an alias that is not there",
             Self::ActedWithoutLink => "nothing is put up or announced without a link",
+            Self::ActedOnFlappingLink => "nothing is put up behind a link that has just come back",
             Self::TouchedLoopsAlias => "I6: the loop's alias is neither shortened nor handed over",
             Self::WorkingLoopCycled => "a loop that is not frozen is not cycled",
+            Self::CycledWithoutKubelet => "no cycle without a kubelet that runs",
             Self::TwoCycles => "I2: one cycle at a time",
             Self::CopiesCycled => "two copies of the loop are not cycled",
             Self::ManifestMisused => "I2: only a sound manifest without a shadow is moved",
@@ -137,13 +145,14 @@ pub fn judge_order(step: StepKind, seen: &Snapshot) -> Vec<Broken> {
         StepKind::ApplyAlias => {
             check(fresh.is_some_and(|(leads, _)| leads), Broken::OrderedUnproven);
             check(!present, Broken::AppliedTwice);
+            check(!seen.link_new, Broken::ActedOnFlappingLink);
             check(seen.link, Broken::ActedWithoutLink);
         }
-        StepKind::RenewAlias | StepKind::HandOverAlias => {
+        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias => {
             check(fresh.is_some_and(|(leads, _)| leads), Broken::OrderedUnproven);
             check(present, Broken::ActedOnNothing);
             check(leased || !present, Broken::TouchedLoopsAlias);
-            check(step == StepKind::RenewAlias || confirmed(seen), Broken::HandedToDeadLoop);
+            check(step != StepKind::HandOverAlias || confirmed(seen), Broken::HandedToDeadLoop);
         }
         StepKind::AnnounceAlias => {
             check(fresh.is_some_and(|(leads, _)| leads), Broken::OrderedUnproven);
@@ -159,6 +168,7 @@ pub fn judge_order(step: StepKind, seen: &Snapshot) -> Vec<Broken> {
         }
         StepKind::CycleManifest => {
             check(fresh.is_some(), Broken::CycledUnproven);
+            check(seen.kubelet || blind(Sense::Kubelet), Broken::CycledWithoutKubelet);
             check(seen.cycle.is_none(), Broken::TwoCycles);
             check(is_frozen(seen), Broken::WorkingLoopCycled);
             check(
@@ -167,13 +177,13 @@ pub fn judge_order(step: StepKind, seen: &Snapshot) -> Vec<Broken> {
             );
             let sound = seen.manifest.place == Place::Home && !seen.manifest.shadowed && !seen.manifest.immovable;
             check(sound || blind(Sense::Manifest), Broken::ManifestMisused);
-            check(!blind(Sense::Manifest) && !blind(Sense::Heartbeat), Broken::ActedOnUnknown);
+            check(!blind(Sense::Manifest) && !blind(Sense::Heartbeat) && !blind(Sense::Kubelet), Broken::ActedOnUnknown);
         }
     }
     check(!blind(Sense::Etcd), Broken::ActedOnUnknown);
     check(!blind(Sense::Alias) || step == StepKind::CycleManifest, Broken::ActedOnUnknown);
     let upkeep = match step {
-        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias => true,
+        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias | StepKind::LeaseAlias => true,
         StepKind::ReleaseAlias => leased,
         StepKind::ApplyAlias | StepKind::CycleManifest => false,
     };

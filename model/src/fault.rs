@@ -38,6 +38,8 @@ pub enum Fault {
     LoopLags,
     /// The kubelet no longer acts on the manifest directory.
     KubeletStops,
+    /// The kubelet's service stops.
+    KubeletDies,
     /// The daemon is killed. As a repair: it is started.
     DaemonDies,
     /// The daemon is stopped between two rounds or phases.
@@ -123,6 +125,8 @@ pub const EVERYTHING: Menu = Menu {
         Fault::Blind(Sense::Heartbeat),
         Fault::Blind(Sense::Process),
         Fault::Blind(Sense::Manifest),
+        Fault::Blind(Sense::Kubelet),
+        Fault::KubeletDies,
         Fault::Pause,
         Fault::Shadow,
         Fault::Immovable,
@@ -138,7 +142,8 @@ pub const EVERYTHING: Menu = Menu {
 };
 
 /// All that a repair can undo.
-const REPAIRS: [Fault; 16] = [
+const REPAIRS: [Fault; 17] = [
+    Fault::KubeletDies,
     Fault::Cut,
     Fault::Disrupt,
     Fault::EtcdStops,
@@ -189,6 +194,7 @@ fn is_broken(node: &Node, fault: Fault) -> bool {
         Fault::NodeFreezes | Fault::Unnoticed => node.frozen.is_some(),
         Fault::LoopFreezes => node.watched.process == Process::Frozen && node.frozen.is_none(),
         Fault::KubeletStops => !node.kubelet_acts,
+        Fault::KubeletDies => !node.kubelet_runs,
         Fault::DaemonDies => node.daemon.is_none() && node.frozen.is_none(),
         Fault::DaemonFreezes => node.frozen.is_none() && node.daemon.as_ref().is_some_and(|daemon| daemon.frozen.is_some()),
         Fault::Blind(_) => node.blind.is_some(),
@@ -217,7 +223,9 @@ fn can_strike(world: &World, i: usize, fault: Fault, cluster: &Cluster) -> bool 
     let runs = node.watched.process == Process::Works;
     match fault {
         Fault::Transfer => world.leader().is_some() && !node.leads && node.is_connected() && node.stale.is_none(),
-        Fault::Cut | Fault::EtcdStops | Fault::LinkDown | Fault::KubeletStops | Fault::Pause => !is_broken(node, fault),
+        Fault::Cut | Fault::EtcdStops | Fault::LinkDown | Fault::KubeletStops | Fault::KubeletDies | Fault::Pause => {
+            !is_broken(node, fault)
+        }
         Fault::Shadow | Fault::Immovable | Fault::DiskReadOnly => !is_broken(node, fault),
         Fault::NodeFreezes => true,
         Fault::LoopFreezes | Fault::LoopLags => runs && !node.watched.lags,
@@ -235,6 +243,7 @@ fn can_strike(world: &World, i: usize, fault: Fault, cluster: &Cluster) -> bool 
                 StepKind::ApplyAlias
                 | StepKind::RenewAlias
                 | StepKind::HandOverAlias
+                | StepKind::LeaseAlias
                 | StepKind::ReleaseAlias
                 | StepKind::AnnounceAlias => daemon.alias_step.is_none(),
             });
@@ -258,11 +267,12 @@ pub fn strike(cluster: &Cluster, world: &mut World, i: usize, fault: Fault) {
         Fault::SecondCopy => world.edit(i).watched.twice = true,
         Fault::LoopLags => world.edit(i).watched.lags = true,
         Fault::KubeletStops => world.edit(i).kubelet_acts = false,
+        Fault::KubeletDies => world.edit(i).kubelet_runs = false,
         Fault::DaemonDies => world.edit(i).daemon = None,
         Fault::DaemonFreezes => stop_daemon(world.edit(i), None),
         Fault::HalfRound | Fault::EtcdToCome => {
-            let etcd = world.ask(i, true);
-            let snapshot = Snapshot::take(world.edit(i), etcd);
+            let (etcd, claimed) = (world.ask(i, true), world.is_claimed(i));
+            let snapshot = Snapshot::take(world.edit(i), etcd, claimed);
             let half = snapshot.map(|snapshot| HalfRound { snapshot, etcd_to_come: fault == Fault::EtcdToCome });
             stop_daemon(world.edit(i), half);
         }
@@ -288,8 +298,8 @@ fn stop_daemon(node: &mut Node, half_round: Option<HalfRound>) {
 
 /// As a command would: look, ask the quorum, ask `safety`.
 fn order_by_hand(cluster: &Cluster, world: &mut World, i: usize, step: StepKind) {
-    let (etcd, not_leading) = (world.ask(i, true), world.nodes[i].not_leading);
-    let Some(snapshot) = Snapshot::take(world.edit(i), etcd) else {
+    let (etcd, claimed, not_leading) = (world.ask(i, true), world.is_claimed(i), world.nodes[i].not_leading);
+    let Some(snapshot) = Snapshot::take(world.edit(i), etcd, claimed) else {
         return;
     };
     let Some(daemon) = world.edit(i).daemon.as_mut() else {
@@ -326,6 +336,7 @@ pub fn repair(cluster: &Cluster, world: &mut World, i: usize, fault: Fault) {
         }
         Fault::LoopFreezes => thaw_loop(node),
         Fault::KubeletStops => node.kubelet_acts = true,
+        Fault::KubeletDies => node.kubelet_runs = true,
         Fault::DaemonDies => node.daemon = Some(Watchdog::start(&node.journal, cluster.guards)),
         Fault::DaemonFreezes => thaw_daemon(cluster, world, i),
         Fault::Blind(_) => node.blind = None,
@@ -355,12 +366,16 @@ fn thaw_loop(node: &mut Node) {
     }
 }
 
-/// The daemon finishes the round that it was in, and notices the gap only in the next.
+/// The daemon finishes the round that it was in. It looks at the clock after its senses are read, so it notices the gap
+/// before it decides.
 fn thaw_daemon(cluster: &Cluster, world: &mut World, i: usize) {
     let Some(daemon) = world.edit(i).daemon.as_mut() else {
         return;
     };
     let noticed = daemon.frozen.take().is_some_and(|frozen| frozen >= GAP_NOTICED);
+    if noticed && cluster.gap_in_round {
+        daemon.resumed = Some(0);
+    }
     if let Some(HalfRound { mut snapshot, etcd_to_come }) = daemon.half_round.take() {
         if etcd_to_come {
             (snapshot.etcd, snapshot.answered) = (world.ask(i, true), 0);

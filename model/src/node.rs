@@ -210,6 +210,10 @@ pub struct Watchdog {
     pub frozen: Option<Ticks>,
     /// What it had read when it stopped running in the middle of a round.
     pub half_round: Option<HalfRound>,
+    /// The interface had no link at the last look.
+    pub saw_no_link: bool,
+    /// It came back, seen in this tick.
+    pub link_is_new: bool,
     /// The alias lane.
     pub alias_step: Option<AliasStep>,
     /// The loop lane.
@@ -246,6 +250,8 @@ impl Watchdog {
             ask_quorum: false,
             frozen: None,
             half_round: None,
+            saw_no_link: false,
+            link_is_new: false,
             alias_step: None,
             cycle_step: None,
             following: 0,
@@ -270,6 +276,8 @@ pub enum Sense {
     Process,
     /// The manifest directory.
     Manifest,
+    /// The kubelet's service.
+    Kubelet,
 }
 
 /// One node.
@@ -293,6 +301,8 @@ pub struct Node {
     pub frozen: Option<Ticks>,
     /// The loop.
     pub watched: Loop,
+    /// The kubelet runs.
+    pub kubelet_runs: bool,
     /// The kubelet acts on the manifest directory.
     pub kubelet_acts: bool,
     /// The FIP.
@@ -326,6 +336,7 @@ impl Node {
             link: true,
             frozen: None,
             watched: Loop::new(),
+            kubelet_runs: true,
             kubelet_acts: true,
             alias: Alias::Absent,
             manifest: Manifest { place: Place::Home, shadowed: false, immovable: false },

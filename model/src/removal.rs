@@ -36,6 +36,8 @@ pub enum What {
     StepsOwnProof,
     /// The finite lease.
     Lease,
+    /// The second look for a pause, after the senses are read.
+    GapInRound,
     /// Every remedy of the policy.
     Remedies,
 }
@@ -46,6 +48,7 @@ impl std::fmt::Display for What {
             Self::Guard(guard) => write!(f, "{guard:?}"),
             Self::StepsOwnProof => f.write_str("the steps' own proof"),
             Self::Lease => f.write_str("the kernel's lease"),
+            Self::GapInRound => f.write_str("the look for a pause"),
             Self::Remedies => f.write_str("every remedy"),
         }
     }
@@ -60,6 +63,7 @@ impl Removal {
             What::Guard(guard) => cluster.guards = Guards::without(guard),
             What::StepsOwnProof => cluster.steps_check = false,
             What::Lease => (cluster.lease, cluster.policy.limits.alias_lease) = (NO_LEASE, ticks(NO_LEASE)),
+            What::GapInRound => cluster.gap_in_round = false,
             What::Remedies => cluster.policy.remedies.clear(),
         }
         cluster
@@ -90,12 +94,12 @@ const fn guard(guard: Guard, start: Start, faults: &'static [Fault], breaks: Bro
 use Fault::{
     AliasDeleted, Blind, Cut, DaemonDies, DaemonFreezes, DiskReadOnly, HalfRound, Hand, Immovable, LinkDown, LoopFreezes,
 };
-use Fault::{KubeletStops, SecondCopy, Shadow, Taken, Transfer};
+use Fault::{EtcdToCome, KubeletDies, KubeletStops, SecondCopy, Shadow, Taken, Transfer};
 use Start::{Calm, LoopsFrozen};
 use StepKind::{ApplyAlias, CycleManifest, ReleaseAlias, RenewAlias};
 
 /// Every guard at least once, and the two that are not in `decision::safety`.
-pub const REMOVALS: [Removal; 25] = [
+pub const REMOVALS: [Removal; 28] = [
     guard(Guard::Known, Calm, &[LoopFreezes, Blind(Sense::Manifest)], Broken::ActedOnUnknown),
     guard(Guard::Known, Calm, &[Blind(Sense::Etcd), Hand(ReleaseAlias)], Broken::ActedOnUnknown),
     guard(Guard::ProofFresh, LoopsFrozen, &[Transfer, HalfRound], Broken::OrderedUnproven),
@@ -110,6 +114,7 @@ pub const REMOVALS: [Removal; 25] = [
     guard(Guard::ProvenLeader, Calm, &[Hand(ApplyAlias)], Broken::OrderedUnproven),
     guard(Guard::AliasAbsent, Calm, &[Hand(ApplyAlias)], Broken::AppliedTwice),
     guard(Guard::LinkUp, Calm, &[Transfer, LinkDown], Broken::ActedWithoutLink),
+    guard(Guard::LinkSettled, LoopsFrozen, &[Transfer, LinkDown], Broken::ActedOnFlappingLink),
     guard(Guard::Ours, Calm, &[Hand(RenewAlias)], Broken::TouchedLoopsAlias),
     guard(Guard::LoopConfirmed, Calm, &[LoopFreezes, AliasDeleted], Broken::HandedToDeadLoop),
     guard(Guard::AliasPresent, Calm, &[Hand(ReleaseAlias)], Broken::ActedOnNothing),
@@ -118,6 +123,7 @@ pub const REMOVALS: [Removal; 25] = [
     guard(Guard::LoopDown, Calm, &[LoopFreezes, Cut], Broken::ReleasedUnproven),
     guard(Guard::WorstRound, LoopsFrozen, &[Cut], Broken::ReleasedUnproven),
     guard(Guard::CycleClosed, Calm, &[LoopFreezes, DiskReadOnly], Broken::TwoCycles),
+    guard(Guard::KubeletRuns, Calm, &[LoopFreezes, KubeletDies], Broken::CycledWithoutKubelet),
     guard(Guard::LoopStalled, Calm, &[Hand(CycleManifest)], Broken::WorkingLoopCycled),
     guard(Guard::OneCopy, Calm, &[LoopFreezes, SecondCopy], Broken::CopiesCycled),
     guard(Guard::ManifestMovable, Calm, &[LoopFreezes, Immovable], Broken::ManifestMisused),
@@ -132,6 +138,7 @@ pub const REMOVALS: [Removal; 25] = [
     },
     Removal { what: What::Lease, start: LoopsFrozen, faults: &[DaemonDies], count: 1, breaks: Broken::LeaseOutlivesProof },
     Removal { what: What::Lease, start: LoopsFrozen, faults: &[DaemonDies, Transfer], count: 2, breaks: Broken::TwoHolders },
+    Removal { what: What::GapInRound, start: Calm, faults: &[AliasDeleted, EtcdToCome], count: 2, breaks: Broken::ActedOnPause },
     Removal {
         what: What::Remedies,
         start: Calm,

@@ -35,6 +35,8 @@ pub const COOLDOWN: Ticks = 7;
 pub const CYCLES: usize = 2;
 /// How long a cycle waits for the old pod's death, and for the new pod's first round.
 pub const CYCLE_WAIT: Ticks = 3;
+/// The manifest has been out for so long: the loop, if it still lives, is killed.
+pub const KILL_AFTER: Ticks = 1;
 /// Ages end here: beyond every threshold above, and beyond the longest cycle.
 pub const HORIZON: Ticks = 9;
 /// After this many quiet ticks a proven leader must have the FIP, and nobody else.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fip_watchdog::decision::observation::{
-    AliasEntry, AliasView, Beat, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, LoopFip, LoopProcess,
-    LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
+    KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
 };
 use fip_watchdog::decision::step::StepKind;
 
@@ -63,8 +63,14 @@ pub struct Snapshot {
     pub alias: Alias,
     /// The link.
     pub link: bool,
+    /// The link was down at the last look.
+    pub link_new: bool,
     /// The manifest directory.
     pub manifest: Manifest,
+    /// The kubelet runs.
+    pub kubelet: bool,
+    /// Another station claims the FIP while it is here.
+    pub claimed: bool,
     /// The open cycle.
     pub cycle: Option<CyclePhase>,
     /// Steps under way.
@@ -81,8 +87,11 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// What the daemon reads now; `None` if none runs. New rounds and progress count from this look.
-    pub fn take(node: &mut Node, etcd: EtcdSeen) -> Option<Self> {
+    pub fn take(node: &mut Node, etcd: EtcdSeen, claimed: bool) -> Option<Self> {
         let daemon = node.daemon.as_mut()?;
+        if std::mem::replace(&mut daemon.saw_no_link, !node.link) && node.link {
+            daemon.link_is_new = true;
+        }
         let watched = &mut node.watched;
         if std::mem::take(&mut watched.reborn) {
             (daemon.seen, daemon.idle, daemon.absent) = (0, 0, 0);
@@ -107,7 +116,10 @@ impl Snapshot {
             process,
             alias: node.alias,
             link: node.link,
+            link_new: daemon.link_is_new,
             manifest: node.manifest,
+            kubelet: node.kubelet_runs,
+            claimed,
             cycle: node.journal.open,
             in_flight: (daemon.alias_step.map(|step| step.kind), daemon.cycle_step.is_some()),
             paused: node.paused,
@@ -148,6 +160,8 @@ impl Snapshot {
             process: self.reading(Sense::Process, self.process_view()),
             alias: self.reading(Sense::Alias, self.alias_view()),
             manifest: self.reading(Sense::Manifest, self.manifest_view()),
+            kubelet: self.reading(Sense::Kubelet, if self.kubelet { KubeletView::Running } else { KubeletView::Down }),
+            conflict: Reading::Fresh { value: self.conflict_view(), at: ago(self.age) },
             cycle: self.cycle.map(|phase| CycleView { phase }),
             in_flight,
             paused: self.paused.then(|| OperatorPause { reason: String::new(), remaining: Duration::from_secs(60) }),
@@ -230,8 +244,12 @@ impl Snapshot {
             Alias::Leased { left, .. } => Some(Some(ticks(left))),
             Alias::Forever => Some(None),
         };
-        let entries = entry.into_iter().map(|valid_for| AliasEntry { prefix_len: 32, valid_for }).collect();
+        let entries = entry.into_iter().map(|valid_for| AliasEntry { prefix_len: 32, valid_for, lent: false }).collect();
         AliasView { entries, up: true, carrier: self.link }
+    }
+
+    fn conflict_view(&self) -> ConflictView {
+        ConflictView { last: self.claimed.then(|| Claim { mac: String::new(), at: ago(self.age) }) }
     }
 
     fn manifest_view(&self) -> ManifestView {

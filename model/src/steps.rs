@@ -10,8 +10,8 @@ use fip_watchdog::decision::observation::CyclePhase;
 use fip_watchdog::decision::step::{StepKind, StepOutcome};
 
 use crate::contract::Broken;
-use crate::node::{Alias, AliasStep, CycleStep, Node, Phase, Place, Process};
-use crate::scale::{COOLDOWN, CYCLE_WAIT, CYCLES, HORIZON, PROOF_AGE, WORST_ROUND, older};
+use crate::node::{Alias, AliasStep, CycleStep, Loop, Node, Phase, Place, Process};
+use crate::scale::{COOLDOWN, CYCLE_WAIT, CYCLES, HORIZON, KILL_AFTER, NOW, PROOF_AGE, WORST_ROUND, older};
 use crate::world::{Cluster, Lane, NODES, World};
 
 /// Whether the lane's step goes on without waiting for time to pass.
@@ -68,7 +68,7 @@ fn go_on(cluster: &Cluster, world: &mut World, i: usize, kind: StepKind, next: N
     if let Err(well) = next {
         let text = String::new();
         let outcome = if well { StepOutcome::Succeeded(text) } else { StepOutcome::Failed(text) };
-        daemon.machine.on_step_finished(kind, &outcome);
+        daemon.machine.on_step_finished(kind, &outcome, NOW);
     }
 }
 
@@ -99,7 +99,11 @@ fn clear(cluster: &Cluster, world: &World, i: usize, step: AliasStep) -> Next {
         }
         StepKind::RenewAlias if !matches!(node.alias, Alias::Leased { .. }) => Err(false),
         StepKind::HandOverAlias | StepKind::AnnounceAlias if node.alias == Alias::Absent => Err(false),
-        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias | StepKind::CycleManifest => Ok(act),
+        StepKind::RenewAlias
+        | StepKind::HandOverAlias
+        | StepKind::AnnounceAlias
+        | StepKind::LeaseAlias
+        | StepKind::CycleManifest => Ok(act),
     }
 }
 
@@ -124,7 +128,7 @@ fn act(cluster: &Cluster, world: &mut World, i: usize, mut step: AliasStep) -> N
         (StepKind::ReleaseAlias, _) => node.set_alias(Alias::Absent),
         (StepKind::AnnounceAlias, _)
         | (StepKind::HandOverAlias, Alias::Forever | Alias::Absent)
-        | (StepKind::ApplyAlias | StepKind::RenewAlias | StepKind::CycleManifest, _) => {}
+        | (StepKind::ApplyAlias | StepKind::RenewAlias | StepKind::LeaseAlias | StepKind::CycleManifest, _) => {}
     }
     Err(true)
 }
@@ -155,13 +159,13 @@ fn advance_cycle(cluster: &Cluster, world: &mut World, i: usize) {
                 world.note(Broken::OverBudget);
             }
         }
-        Some(CycleStep::Planned) => end_cycle(node, false),
+        Some(CycleStep::Planned) => end_cycle(node, StepOutcome::Refused(String::new())),
         Some(CycleStep::Intended) if node.manifest.place == Place::Home && node.disk_ok => {
             node.manifest.place = Place::Staged;
             node.journal.open = Some(CyclePhase::Out);
             daemon.cycle_step = Some(CycleStep::Out(0));
         }
-        Some(CycleStep::Intended) => close(node, false),
+        Some(CycleStep::Intended) => close(node, StepOutcome::Failed(String::new())),
         Some(CycleStep::Out(_) | CycleStep::Back(_)) | None => {}
     }
 }
@@ -178,11 +182,15 @@ pub fn wait_in_cycle(cluster: &Cluster, node: &mut Node) {
     match step {
         CycleStep::Planned | CycleStep::Intended => {}
         CycleStep::Out(waited) => {
+            let alive = !matches!(node.watched.process, Process::Absent(_));
+            if alive && waited >= KILL_AFTER {
+                node.watched = Loop { process: Process::Absent(0), ..Loop::new() };
+            }
             let settled = matches!(node.watched.process, Process::Absent(since) if since > 0);
             if !settled && waited < CYCLE_WAIT {
                 set_cycle(node, CycleStep::Out(older(waited)));
             } else if !node.disk_ok {
-                end_cycle(node, false);
+                end_cycle(node, StepOutcome::Failed(String::new()));
             } else {
                 bring_home(node);
                 node.journal.open = Some(CyclePhase::Back);
@@ -197,7 +205,8 @@ pub fn wait_in_cycle(cluster: &Cluster, node: &mut Node) {
                 if beats {
                     cluster.note_reached(StepKind::CycleManifest, true);
                 }
-                close(node, beats);
+                let text = String::new();
+                close(node, if beats { StepOutcome::Succeeded(text) } else { StepOutcome::PodStuck(text) });
             }
         }
     }
@@ -219,21 +228,19 @@ fn bring_home(node: &mut Node) {
     }
 }
 
-fn close(node: &mut Node, well: bool) {
+fn close(node: &mut Node, outcome: StepOutcome) {
     if node.disk_ok {
         node.journal.open = None;
     }
-    end_cycle(node, well);
+    end_cycle(node, outcome);
 }
 
-fn end_cycle(node: &mut Node, well: bool) {
-    let Some(daemon) = node.daemon.as_mut() else {
-        return;
-    };
-    daemon.cycle_step = None;
-    let text = String::new();
-    let outcome = if well { StepOutcome::Succeeded(text) } else { StepOutcome::Failed(text) };
-    daemon.machine.on_step_finished(StepKind::CycleManifest, &outcome);
+#[expect(clippy::needless_pass_by_value, reason = "an outcome is told once")]
+fn end_cycle(node: &mut Node, outcome: StepOutcome) {
+    if let Some(daemon) = node.daemon.as_mut() {
+        daemon.cycle_step = None;
+        daemon.machine.on_step_finished(StepKind::CycleManifest, &outcome, NOW);
+    }
 }
 
 fn set_cycle(node: &mut Node, step: CycleStep) {

@@ -69,6 +69,7 @@ fn age_daemon(cluster: &Cluster, daemon: &mut Watchdog) {
             step.phase = Phase::Clear;
         }
     }
+    daemon.link_is_new = false;
     daemon.following = older(daemon.following);
     daemon.beat = daemon.beat.map(|(round, age)| (round, older(age)));
     daemon.idle = older(daemon.idle);
@@ -109,7 +110,7 @@ fn run_loop(world: &mut World, i: usize) {
 
 /// The kubelet kills a pod whose manifest is not there, and starts one whose is.
 fn run_kubelet(node: &mut Node) {
-    if !node.kubelet_acts {
+    if !(node.kubelet_acts && node.kubelet_runs) {
         return;
     }
     let wanted = node.manifest.place == Place::Home;
@@ -128,8 +129,8 @@ fn round(cluster: &Cluster, world: &mut World, i: usize) {
     crate::steps::recover(world.edit(i));
     for _ in 0..3 {
         let ask_quorum = world.nodes[i].daemon.as_ref().is_some_and(|daemon| daemon.ask_quorum);
-        let etcd = world.ask(i, ask_quorum);
-        let Some(snapshot) = Snapshot::take(world.edit(i), etcd) else {
+        let (etcd, claimed) = (world.ask(i, ask_quorum), world.is_claimed(i));
+        let Some(snapshot) = Snapshot::take(world.edit(i), etcd, claimed) else {
             return;
         };
         if !decide(cluster, world, i, &snapshot) {

@@ -53,6 +53,13 @@ impl World {
         a != b && heard(a) && heard(b)
     }
 
+    /// Another station answers for the FIP while node `i` has it.
+    #[must_use]
+    pub fn is_claimed(&self, i: usize) -> bool {
+        let has = |i: usize| self.nodes[i].alias != Alias::Absent;
+        has(i) && (0..NODES).any(|other| has(other) && self.reach(i, other))
+    }
+
     /// What holds in this state alone.
     pub(crate) fn check_state(&mut self) {
         let outlived =
@@ -133,6 +140,8 @@ pub struct Cluster {
     pub hand: bool,
     /// Steps look and prove for themselves before they act, as they do in the product.
     pub steps_check: bool,
+    /// The daemon looks for a pause after its senses are read, too.
+    pub gap_in_round: bool,
     /// Which broken invariants end a search, one bit each.
     pub watch: u32,
     /// Steps that were ordered and steps that ended well anywhere, one bit each: whether the search reaches anything.
@@ -154,6 +163,7 @@ impl Cluster {
             faults,
             hand: false,
             steps_check: true,
+            gap_in_round: true,
             watch: u32::MAX,
             reached: Arc::default(),
             stop: Arc::default(),

@@ -17,12 +17,12 @@ impl Numbers {
     }
 
     fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
+        choices[usize::try_from(self.below(choices.len() as u64)).expect("an index")]
     }
 
     /// Below the horizon: see the one exception that `Machine::age` names.
     fn age(&mut self) -> Ticks {
-        Ticks::try_from(self.below(u64::from(HORIZON))).unwrap()
+        Ticks::try_from(self.below(u64::from(HORIZON))).expect("an age")
     }
 
     fn snapshot(&mut self) -> Snapshot {
@@ -35,6 +35,9 @@ impl Numbers {
             alias: self.pick(&[Alias::Absent, Alias::Leased { left: 2, proof: 0 }, Alias::Forever]),
             link: true,
             manifest: Manifest { place: self.pick(&[Place::Home, Place::Home, Place::Gone]), shadowed: false, immovable: false },
+            link_new: false,
+            kubelet: self.pick(&[true, true, true, false]),
+            claimed: self.pick(&[false, false, true]),
             cycle: self.pick(&[None, None, None, Some(CyclePhase::Out)]),
             in_flight: (None, false),
             paused: false,
@@ -66,7 +69,7 @@ fn ages_beyond_the_horizon_change_no_decision() {
                 steps += 1;
                 for machine in [&mut cut, &mut whole] {
                     machine.on_step_started(step, NOW);
-                    machine.on_step_finished(step, &StepOutcome::Succeeded(String::new()));
+                    machine.on_step_finished(step, &StepOutcome::Succeeded(String::new()), NOW);
                 }
             }
             cut.age(TICK, ticks(HORIZON), &policy.limits, NOW);

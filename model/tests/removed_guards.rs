@@ -26,7 +26,7 @@ fn no_guard_is_left_out() {
         .iter()
         .filter_map(|removal| match removal.what {
             What::Guard(guard) => Some(guard),
-            What::StepsOwnProof | What::Lease | What::Remedies => None,
+            What::StepsOwnProof | What::Lease | What::GapInRound | What::Remedies => None,
         })
         .collect();
     assert_eq!(covered, BTreeSet::from(Guard::ALL));

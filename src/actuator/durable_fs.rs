@@ -112,12 +112,17 @@ impl Fs {
         Ok(Dir { fd, path: path.to_owned() })
     }
 
-    /// Makes a directory of mode 0700; one that exists is success.
+    /// Makes a directory of mode 0700; one that exists is success. Its name is on disk then, also if it was
+    /// made by an earlier life that died before it came to that.
     pub(crate) fn make_dir(&self, path: &Path) -> Result<()> {
         self.call("make directory", path, || match fs::mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(errno.into()),
-        })
+        })?;
+        match path.parent() {
+            Some(parent) => self.sync_dir(&self.open_dir(parent)?),
+            None => Ok(()),
+        }
     }
 
     /// Opens a file for reading: no link is followed, and a FIFO does not block.

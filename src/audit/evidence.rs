@@ -6,13 +6,13 @@
 use serde_json::Value;
 
 use super::facts::{
-    AliasEntryFacts, AliasFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, ManifestFacts, PauseFacts, ProcessFacts,
-    QuorumFacts, Sense,
+    AliasEntryFacts, AliasFacts, ConflictFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, KubeletFacts, ManifestFacts,
+    PauseFacts, ProcessFacts, QuorumFacts, Sense,
 };
 use super::text::{ITEMS_MAX, millis, sentence, sentences};
 use crate::decision::observation::{
-    AliasView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, LoopFip, LoopVerdict, ManifestView, Observation, ProcessView,
-    Quorum, Reading,
+    AliasView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip, LoopVerdict, ManifestView, Observation,
+    ProcessView, Quorum, Reading,
 };
 use crate::decision::time::Moment;
 
@@ -36,6 +36,11 @@ impl Facts {
             process: Sense::of(&observation.process, now, |view| ProcessFacts::of(view, now)),
             alias: Sense::of(&observation.alias, now, AliasFacts::of),
             manifest: Sense::of(&observation.manifest, now, ManifestFacts::of),
+            kubelet: Sense::of(&observation.kubelet, now, |view| KubeletFacts { running: *view == KubeletView::Running }),
+            conflict: Sense::of(&observation.conflict, now, |view| ConflictFacts {
+                mac: view.last.as_ref().map(|claim| sentence(&claim.mac)),
+                age_ms: view.last.as_ref().map(|claim| age(claim.at, now)),
+            }),
             cycle: observation.cycle.as_ref().map(|cycle| cycle.phase),
             in_flight: observation.in_flight.iter().copied().collect(),
             paused: observation

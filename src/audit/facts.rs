@@ -47,6 +47,10 @@ pub struct Facts {
     pub alias: Sense<AliasFacts>,
     /// The manifest directory.
     pub manifest: Sense<ManifestFacts>,
+    /// The kubelet.
+    pub kubelet: Sense<KubeletFacts>,
+    /// Who else claims the FIP.
+    pub conflict: Sense<ConflictFacts>,
     /// How far an open manifest cycle got.
     pub cycle: Option<CyclePhase>,
     /// Steps that are being carried out.
@@ -87,6 +91,15 @@ pub enum EtcdFacts {
         /// Whether a quorum confirmed the claim in that round.
         quorum: QuorumFacts,
     },
+}
+
+/// Who else claims the FIP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConflictFacts {
+    /// The MAC of the last claim by another station.
+    pub mac: Option<String>,
+    /// Its age.
+    pub age_ms: Option<u64>,
 }
 
 /// What a member says it is.
@@ -197,6 +210,13 @@ pub struct ManifestFacts {
     pub shadows: Vec<String>,
     /// Why it must not be moved.
     pub immovable: Option<String>,
+}
+
+/// The kubelet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KubeletFacts {
+    /// Whether its service has processes.
+    pub running: bool,
 }
 
 /// An operator's pause.

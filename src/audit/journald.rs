@@ -135,7 +135,7 @@ pub fn encode(kind: EventKind, priority: Priority, entry: &Entry) -> Vec<u8> {
 }
 
 /// `NAME=value`, or the binary form (name, little-endian length, bytes) for a value with a line feed.
-fn put_field(datagram: &mut Vec<u8>, name: &str, value: &str) {
+pub(super) fn put_field(datagram: &mut Vec<u8>, name: &str, value: &str) {
     datagram.extend_from_slice(name.as_bytes());
     if value.contains('\n') {
         datagram.push(b'\n');

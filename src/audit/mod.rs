@@ -7,13 +7,14 @@
 pub mod event;
 pub mod evidence;
 pub mod facts;
+pub mod journal_layer;
 pub mod journald;
 pub mod kind;
 pub mod severity;
 pub mod text;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ pub use evidence::evidence;
 pub use kind::EventKind;
 pub use severity::{Priority, is_alarmed, severity};
 
+use crate::runtime::stderr::ImpatientStderr;
 use journald::JournalSocket;
 
 /// Where entries go, and how many of each kind there were.
@@ -35,14 +37,27 @@ pub struct Audit {
 struct Sinks {
     journal: Option<JournalSocket>,
     lines: Option<Box<dyn Write + Send>>,
+    listener: Option<Listener>,
 }
+
+/// Is handed every event as it is, routine ones too.
+pub type Listener = Box<dyn FnMut(&AuditEvent) + Send>;
 
 impl Audit {
     /// An audit into the journal, into human lines, into both, or (in tests of others) into neither.
     /// `debug` says whether routine entries are written, not only counted.
     #[must_use]
     pub fn new(journal: Option<JournalSocket>, lines: Option<Box<dyn Write + Send>>, debug: bool) -> Self {
-        Self { sinks: Mutex::new(Sinks { journal, lines }), counters: std::array::from_fn(|_| AtomicU64::new(0)), debug }
+        let sinks = Mutex::new(Sinks { journal, lines, listener: None });
+        Self { sinks, counters: std::array::from_fn(|_| AtomicU64::new(0)), debug }
+    }
+
+    /// An audit that hands its events to a simulation instead of writing them.
+    #[must_use]
+    pub fn to_listener(listener: Listener) -> Self {
+        let audit = Self::new(None, None, true);
+        audit.sinks().listener = Some(listener);
+        audit
     }
 
     /// The audit of a daemon: into the journal where there is one, also when it was started by hand,
@@ -51,7 +66,7 @@ impl Audit {
     pub fn connect(debug: bool) -> Self {
         let journal = JournalSocket::open(Path::new(journald::JOURNAL_SOCKET)).ok();
         let by_hand = journal.is_none() || !crate::runtime::telemetry::stderr_is_the_journal();
-        Self::new(journal, by_hand.then(|| Box::new(io::stderr()) as Box<dyn Write + Send>), debug)
+        Self::new(journal, by_hand.then(|| Box::new(ImpatientStderr) as Box<dyn Write + Send>), debug)
     }
 
     /// Writes the entry and moves the counter.
@@ -64,8 +79,14 @@ impl Audit {
         if priority == Priority::Debug && !self.debug {
             return;
         }
-        let entry = event.entry();
         let mut sinks = self.sinks();
+        if let Some(listener) = &mut sinks.listener {
+            listener(event);
+        }
+        if sinks.journal.is_none() && sinks.lines.is_none() {
+            return;
+        }
+        let entry = event.entry();
         if let Some(journal) = &mut sinks.journal {
             journal.send(journald::encode(kind, priority, &entry));
         }

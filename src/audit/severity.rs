@@ -41,7 +41,10 @@ pub const fn severity(verdict: Verdict) -> Priority {
         | Verdict::ManifestMissing
         | Verdict::LoopStalledFipMissing
         | Verdict::FipOrphaned
-        | Verdict::FipMissing => Priority::Error,
+        | Verdict::FipDuplicated
+        | Verdict::FipMissing
+        | Verdict::PodStuck
+        | Verdict::KubeletDown => Priority::Error,
         // Service stands, but not for long or not for certain.
         Verdict::Unknown
         | Verdict::LeaderUnproven

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::decision::observation::{
-    AliasEntry, AliasView, CyclePhase, EtcdFault, EtcdStatus, EtcdView, ManifestView, Observation, Reading,
+    AliasEntry, AliasView, ConflictView, CyclePhase, EtcdFault, EtcdStatus, EtcdView, ManifestView, Observation, Reading,
 };
 use crate::decision::step::StepKind;
 use crate::decision::time::Moment;
@@ -234,7 +234,11 @@ pub(crate) fn talkative(noise: &str) -> Observation {
         heartbeat: Reading::Unknown(noise.to_owned()),
         process: Reading::Stale { since: Moment::default() },
         alias: Reading::Fresh {
-            value: AliasView { entries: vec![AliasEntry { prefix_len: 32, valid_for: None }; 1000], up: true, carrier: true },
+            value: AliasView {
+                entries: vec![AliasEntry { prefix_len: 32, valid_for: None, lent: false }; 1000],
+                up: true,
+                carrier: true,
+            },
             at: Moment::default(),
         },
         manifest: Reading::Fresh {
@@ -245,6 +249,8 @@ pub(crate) fn talkative(noise: &str) -> Observation {
             },
             at: Moment::default(),
         },
+        kubelet: Reading::Unknown(noise.to_owned()),
+        conflict: Reading::Fresh { value: ConflictView::default(), at: Moment::default() },
         cycle: None,
         in_flight: StepKind::ALL.into_iter().collect(),
         paused: None,

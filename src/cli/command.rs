@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use super::{check, init, manual, pause, run, schema, status};
+use super::{check, explain, init, manual, pause, run, schema, status};
 
 /// Keeps the floating IP of a vSphere Supervisor control plane on the node whose etcd leads.
 #[derive(Debug, Parser)]
@@ -20,6 +20,7 @@ pub struct Cli {
 enum Subcommands {
     Run(run::RunArgs),
     Status(status::StatusArgs),
+    Explain(explain::ExplainArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
     Check(CheckArgs),
@@ -72,6 +73,7 @@ impl Cli {
                 run::run(&args)
             }
             Subcommands::Status(args) => status::run(&args, &mut out),
+            Subcommands::Explain(args) => explain::run(&args, &mut out),
             Subcommands::Pause(args) => pause::run_pause(&args, &mut out),
             Subcommands::Resume(args) => pause::run_resume(&args, &mut out),
             Subcommands::Check(args) => Ok(check::run(&args.files, args.json, &mut out, &mut err)),

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod command;
+pub mod explain;
 pub mod init;
 pub mod manual;
 pub mod pause;

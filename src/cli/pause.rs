@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::check::unless_reader_gone;
 use super::{EXIT_UNAVAILABLE, EXIT_USAGE, complain, status};
 use crate::audit::text::span;
 use crate::control::CONTROL_SOCKET;
@@ -59,11 +60,11 @@ pub fn run_resume(args: &ResumeArgs, out: &mut impl Write) -> anyhow::Result<u8>
 fn answered(answer: Result<Response, (u8, String)>, out: &mut impl Write) -> anyhow::Result<u8> {
     let (code, message) = match answer {
         Ok(Response::Paused { for_ms }) => {
-            writeln!(out, "paused for {}", span(Duration::from_millis(for_ms)))?;
+            unless_reader_gone(writeln!(out, "paused for {}", span(Duration::from_millis(for_ms))))?;
             return Ok(0);
         }
         Ok(Response::Resumed { was_paused }) => {
-            writeln!(out, "{}", if was_paused { "resumed" } else { "was not paused" })?;
+            unless_reader_gone(writeln!(out, "{}", if was_paused { "resumed" } else { "was not paused" }))?;
             return Ok(0);
         }
         Ok(Response::Refused { code: RefusalCode::BadRequest, reason }) => (EXIT_USAGE, reason),

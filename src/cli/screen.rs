@@ -9,6 +9,7 @@ use crate::audit::facts::{AliasFacts, EtcdFacts, EtcdRole, HeartbeatFacts, Manif
 use crate::audit::text::span;
 use crate::control::report::{StatusReport, WaitReport};
 use crate::decision::observation::CyclePhase;
+use crate::decision::verdict::Verdict;
 use crate::policy::Mode;
 
 /// Steps on the screen; `--json` has all that the daemon keeps.
@@ -31,13 +32,8 @@ pub fn render(report: &StatusReport, colour: bool) -> String {
     };
     screen.line("", &format!("fip-watchdog {} ({mode}), up {}", report.daemon_version, ms(report.uptime_ms)));
     screen.verdict(report);
-    let facts = &report.facts;
-    screen.line("FIP", &format!("{} on {}: {}", report.policy.fip, report.policy.interface, sense(&facts.alias, alias)));
-    screen.line("etcd", &sense(&facts.etcd, etcd));
-    screen.line("loop", &sense(&facts.heartbeat, heartbeat));
-    screen.line("", &format!("process {}", sense(&facts.process, process)));
-    screen.line("manifest", &sense(&facts.manifest, manifest));
-    screen.line("cycle", cycle(facts.cycle));
+    screen.facts(report);
+    screen.line("cycle", cycle(report.facts.cycle));
     screen.work(report);
     screen.policy(report);
     for (place, step) in report.recent_steps.iter().take(STEPS_SHOWN).enumerate() {
@@ -52,6 +48,60 @@ pub fn render(report: &StatusReport, colour: bool) -> String {
         screen.line(if place == 0 { "recent" } else { "" }, line.trim_end_matches([':', ' ']));
     }
     screen.text
+}
+
+/// The screen for `explain`: seen, would be done, waited for.
+#[must_use]
+pub fn explain(report: &StatusReport, colour: bool) -> String {
+    let mut screen = Screen { text: String::new(), colour };
+    screen.verdict(report);
+    screen.text.push_str("\nWhat it sees\n");
+    screen.facts(report);
+    screen.text.push_str("\nWhat it would do\n");
+    let steps = report.facts.in_flight.iter().map(|step| (step, "is under way"));
+    let starting = report.starting.iter().filter(|step| !report.facts.in_flight.contains(step));
+    let steps: Vec<_> = steps.chain(starting.map(|step| (step, "starts now"))).collect();
+    for (step, when) in &steps {
+        screen.line("", &format!("{} {when}", step.name()));
+    }
+    for step in report.waiting_on.iter().filter_map(|waiting| waiting.step) {
+        screen.line("", &format!("{}, when what it waits for is over", step.name()));
+    }
+    if steps.is_empty() && report.waiting_on.iter().all(|waiting| waiting.step.is_none()) {
+        screen.line("", nothing(report));
+    }
+    screen.text.push_str("\nWhat it waits for\n");
+    for waiting in &report.waiting_on {
+        screen.line("", &wait(waiting));
+    }
+    if report.waiting_on.is_empty() {
+        screen.line("", "nothing but the next look");
+    }
+    screen.text
+}
+
+/// Why there is no step.
+const fn nothing(report: &StatusReport) -> &'static str {
+    match report.verdict {
+        Verdict::Healthy => "nothing: all is as it should be",
+        Verdict::Paused => "nothing: an operator paused it",
+        Verdict::Starting => "nothing yet: no verdict before every sense has answered, or the time for it is over",
+        Verdict::Resumed => "nothing yet: it did not run for a while, so no age can be trusted",
+        Verdict::Unknown => "nothing: what it cannot see it does not act on",
+        Verdict::EtcdUnreachable | Verdict::LeaderUnproven => "nothing: without a proof of who leads no step is safe",
+        Verdict::KubeletDown => "nothing: without a kubelet nobody would start the loop again",
+        Verdict::ManifestMissing => "nothing: a manifest that somebody removed is not put back",
+        Verdict::NoQuorum
+        | Verdict::LoopStalledFipMissing
+        | Verdict::LoopStalledFipHeld
+        | Verdict::LoopStalledFollower
+        | Verdict::FipOrphaned
+        | Verdict::FipMissing
+        | Verdict::FipDuplicated
+        | Verdict::LoopAbsent
+        | Verdict::PodStuck
+        | Verdict::LogStalled => "nothing more: the policy names no further step for this verdict, or its goal is reached",
+    }
 }
 
 struct Screen {
@@ -82,6 +132,16 @@ impl Screen {
         if let Some(pause) = &report.facts.paused {
             self.line("paused", &format!("for another {}: {}", ms(pause.remaining_ms), pause.reason));
         }
+    }
+
+    fn facts(&mut self, report: &StatusReport) {
+        let facts = &report.facts;
+        self.line("FIP", &format!("{} on {}: {}", report.policy.fip, report.policy.interface, sense(&facts.alias, alias)));
+        self.line("etcd", &sense(&facts.etcd, etcd));
+        self.line("loop", &sense(&facts.heartbeat, heartbeat));
+        self.line("", &format!("process {}", sense(&facts.process, process)));
+        self.line("manifest", &sense(&facts.manifest, manifest));
+        self.line("kubelet", &sense(&facts.kubelet, |kubelet| if kubelet.running { "running" } else { "down" }.to_owned()));
     }
 
     fn work(&mut self, report: &StatusReport) {

@@ -230,7 +230,7 @@ impl StepReport {
         let (outcome, detail) = match &step.outcome {
             StepOutcome::Succeeded(seen) => ("succeeded", seen),
             StepOutcome::Refused(reason) => ("refused", reason),
-            StepOutcome::Failed(reason) => ("failed", reason),
+            StepOutcome::Failed(reason) | StepOutcome::PodStuck(reason) => ("failed", reason),
         };
         Self {
             step: step.step,

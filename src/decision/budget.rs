@@ -10,6 +10,9 @@ use super::step::StepKind;
 use super::time::Moment;
 use crate::policy::LimitPolicy;
 
+/// RFC 5227 section 2.4: least time between two defences of an address (`DEFEND_INTERVAL`).
+pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The window of a budget.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -20,6 +23,8 @@ const REMEMBERED_MAX: usize = 512;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     runs: BTreeMap<StepKind, VecDeque<Moment>>,
+    /// For the cooldown: also of runs that were given back.
+    last: BTreeMap<StepKind, Moment>,
 }
 
 struct Limit {
@@ -27,20 +32,23 @@ struct Limit {
     per_hour: u32,
 }
 
-/// Renewals, hand-overs and announcements follow from an application and need no limit of their own;
-/// they are bounded by the poll and by the proofs that they need.
+/// Renewals and hand-overs follow from an application and need no limit of their own; they are bounded by the
+/// poll and by the proofs that they need. An announcement that answers a verdict is a defence; one that follows
+/// the FIP's appearance is not held up by this limit.
 fn limit_of(step: StepKind, limits: &LimitPolicy) -> Option<Limit> {
     match step {
         StepKind::CycleManifest => Some(Limit { cooldown: limits.cooldown, per_hour: limits.cycles_per_hour }),
         StepKind::ApplyAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: limits.alias_per_hour }),
-        StepKind::ReleaseAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: u32::MAX }),
-        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias => None,
+        StepKind::ReleaseAlias | StepKind::LeaseAlias => Some(Limit { cooldown: limits.alias_cooldown, per_hour: u32::MAX }),
+        StepKind::AnnounceAlias => Some(Limit { cooldown: DEFEND_INTERVAL, per_hour: u32::MAX }),
+        StepKind::RenewAlias | StepKind::HandOverAlias => None,
     }
 }
 
 impl Budget {
     /// Remembers a run that was started at `at`; runs of a former process are fed in the same way.
     pub fn spend(&mut self, step: StepKind, at: Moment) {
+        self.last.entry(step).and_modify(|last| *last = at.max(*last)).or_insert(at);
         let runs = self.runs.entry(step).or_default();
         let place = runs.partition_point(|run| *run <= at);
         runs.insert(place, at);
@@ -49,9 +57,19 @@ impl Budget {
         }
     }
 
+    /// Gives the last run back to the hour's budget, because it was refused before anything was changed: a disk that is full
+    /// for some minutes must not cost an hour without a remedy. Its cooldown stays.
+    pub fn give_back(&mut self, step: StepKind) {
+        if let Some(runs) = self.runs.get_mut(&step) {
+            runs.pop_back();
+        }
+    }
+
     /// Moves every run into the past and forgets those that no limit can ask for.
     #[cfg(feature = "model")]
     pub fn age(&mut self, limits: &LimitPolicy, older: impl Fn(Moment) -> Moment) {
+        self.last.retain(|step, _| limit_of(*step, limits).is_some());
+        self.last.values_mut().for_each(|last| *last = older(*last));
         for (step, runs) in &mut self.runs {
             let asked_for = limit_of(*step, limits).map_or(0, |limit| match usize::try_from(limit.per_hour) {
                 Ok(allowed) if allowed <= REMEMBERED_MAX => allowed.max(1),
@@ -69,12 +87,11 @@ impl Budget {
     #[must_use]
     pub fn wait(&self, step: StepKind, limits: &LimitPolicy, now: Moment) -> Option<WaitingOn> {
         let limit = limit_of(step, limits)?;
-        let runs = self.runs.get(&step)?;
-        let last = runs.back()?;
-        let cooling = limit.cooldown.saturating_sub(now.since(*last));
+        let cooling = limit.cooldown.saturating_sub(now.since(*self.last.get(&step)?));
         if !cooling.is_zero() {
             return Some(WaitingOn::Cooldown { step, remaining: cooling });
         }
+        let runs = self.runs.get(&step)?;
         let mut recent = runs.iter().filter(|run| now.since(**run) < HOUR);
         let spent = recent.clone().count();
         let allowed = usize::try_from(limit.per_hour).unwrap_or(usize::MAX);
@@ -116,6 +133,17 @@ mod tests {
         let wait = budget.wait(StepKind::CycleManifest, &limits(), at(600));
         assert_eq!(wait, Some(WaitingOn::Budget { step: StepKind::CycleManifest, remaining: Duration::from_secs(3000) }));
         assert_eq!(budget.wait(StepKind::CycleManifest, &limits(), at(3600)), None);
+    }
+
+    #[test]
+    fn a_refused_run_costs_its_cooldown_and_nothing_of_the_hour() {
+        let mut budget = Budget::default();
+        for start in [0, 200, 400, 600] {
+            budget.spend(StepKind::CycleManifest, at(start));
+            budget.give_back(StepKind::CycleManifest);
+        }
+        assert!(matches!(budget.wait(StepKind::CycleManifest, &limits(), at(610)), Some(WaitingOn::Cooldown { .. })));
+        assert_eq!(budget.wait(StepKind::CycleManifest, &limits(), at(720)), None);
     }
 
     #[test]

@@ -76,8 +76,13 @@ impl Role {
 pub enum Holding {
     /// It is not.
     Absent,
-    /// It is, with a finite lifetime: ours.
+    /// It is, with a finite lifetime: we applied it.
     Leased {
+        /// What remains of the lease.
+        remaining: Duration,
+    },
+    /// It is, with a finite lifetime that we gave to the loop's alias.
+    Lent {
         /// What remains of the lease.
         remaining: Duration,
     },
@@ -91,8 +96,18 @@ impl Holding {
     pub fn of(view: &AliasView) -> Self {
         match (view.is_held(), view.lease()) {
             (false, _) => Self::Absent,
+            (true, Some(remaining)) if view.is_lent() => Self::Lent { remaining },
             (true, Some(remaining)) => Self::Leased { remaining },
             (true, None) => Self::Held,
+        }
+    }
+
+    /// What remains of a lease of ours, whoever's the alias is.
+    #[must_use]
+    pub const fn remaining(&self) -> Option<Duration> {
+        match self {
+            Self::Leased { remaining } | Self::Lent { remaining } => Some(*remaining),
+            Self::Absent | Self::Held => None,
         }
     }
 }
@@ -116,7 +131,7 @@ pub enum LoopState {
 }
 
 /// A round may be late by this much before it counts as overdue: scheduling, a slow curl.
-const ROUND_SLACK: Duration = Duration::from_secs(2);
+pub(super) const ROUND_SLACK: Duration = Duration::from_secs(2);
 
 impl LoopState {
     /// How the loop does, as of `now`, with all ages counted from `void_before` at the earliest.

@@ -16,6 +16,8 @@ pub enum Guard {
     AliasAbsent,
     /// The interface is up and has carrier.
     LinkUp,
+    /// Nothing is put up behind a link that has just come back.
+    LinkSettled,
     /// Only an alias with a lease, so one of ours, is prolonged or handed over.
     Ours,
     /// Handed over only to a loop that has seen the alias, as leader, in a finished round.
@@ -32,6 +34,8 @@ pub enum Guard {
     WorstRound,
     /// One cycle at a time.
     CycleClosed,
+    /// No cycle without a kubelet that runs.
+    KubeletRuns,
     /// Only a loop that is frozen is cycled.
     LoopStalled,
     /// Only one copy of the loop runs.
@@ -46,12 +50,13 @@ pub enum Guard {
 
 impl Guard {
     /// Every guard, in the order of the enum.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Known,
         Self::ProofFresh,
         Self::ProvenLeader,
         Self::AliasAbsent,
         Self::LinkUp,
+        Self::LinkSettled,
         Self::Ours,
         Self::LoopConfirmed,
         Self::AliasPresent,
@@ -60,6 +65,7 @@ impl Guard {
         Self::LoopDown,
         Self::WorstRound,
         Self::CycleClosed,
+        Self::KubeletRuns,
         Self::LoopStalled,
         Self::OneCopy,
         Self::ManifestMovable,

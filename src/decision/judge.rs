@@ -24,10 +24,19 @@ pub struct Facts {
     pub holding: Result<Holding, String>,
     /// How long the FIP has been here or not been here.
     pub holding_age: Duration,
+    /// Another station has claimed the FIP a moment ago, although it is here and the roles had the time of
+    /// one round of the loop to settle.
+    pub contested: bool,
+    /// The interface has not just got its link back.
+    pub link_settled: bool,
     /// How the loop does.
     pub watched_loop: LoopState,
     /// How long the manifest has been missing, when it is and no cycle of ours is open.
     pub manifest_missing: Option<Duration>,
+    /// How long the kubelet has not been running, when it does not.
+    pub kubelet_down: Option<Duration>,
+    /// How the last cycle failed, when it did because of the pod, not long ago, and no round was finished since.
+    pub pod_stuck: Option<String>,
     /// The time that a healthy loop needs at most to correct the alias.
     pub worst_round: Duration,
 }
@@ -53,6 +62,9 @@ impl Judgement {
 
 /// An editor or a vendor's upgrade that replaces the manifest leaves a gap of milliseconds.
 const MANIFEST_MISSING_AFTER: Duration = Duration::from_secs(5);
+
+/// A restart of the kubelet leaves its service without processes for about a second.
+const KUBELET_DOWN_AFTER: Duration = Duration::from_secs(5);
 
 /// The verdict on a set of facts.
 #[must_use]
@@ -83,10 +95,10 @@ pub fn judge(facts: &Facts) -> Judgement {
     }
     let verdict = match (leads, holding) {
         (true, Holding::Absent) => leader_without_fip(facts),
-        (true, Holding::Held | Holding::Leased { .. }) => leader_with_fip(&facts.watched_loop),
-        (false, Holding::Absent) => follower_without_fip(&facts.watched_loop),
+        (true, Holding::Held | Holding::Lent { .. } | Holding::Leased { .. }) => leader_with_fip(facts),
+        (false, Holding::Absent) => follower_without_fip(facts),
         (false, Holding::Leased { .. }) => Verdict::FipOrphaned,
-        (false, Holding::Held) => follower_with_fip(facts),
+        (false, Holding::Held | Holding::Lent { .. }) => follower_with_fip(facts),
     };
     let proven = matches!(facts.role, Role::Leads | Role::Follows);
     let needs_no_proof = matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Unknown);
@@ -98,10 +110,30 @@ fn is_overdue(facts: &Facts) -> bool {
     facts.role_age.min(facts.holding_age) >= facts.worst_round
 }
 
+/// A loop that is down, unless more is known about why it stays so.
+fn loop_down(facts: &Facts, otherwise: Verdict) -> Verdict {
+    if kubelet_is_down(facts) {
+        Verdict::KubeletDown
+    } else if facts.pod_stuck.is_some() {
+        Verdict::PodStuck
+    } else {
+        otherwise
+    }
+}
+
+/// Loop and FIP are as they should be; what is left to say is that nobody looks after the loop.
+fn all_well(facts: &Facts) -> Verdict {
+    if kubelet_is_down(facts) { Verdict::KubeletDown } else { Verdict::Healthy }
+}
+
+fn kubelet_is_down(facts: &Facts) -> bool {
+    facts.kubelet_down.is_some_and(|age| age >= KUBELET_DOWN_AFTER)
+}
+
 fn leader_without_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
-        LoopState::Stalled(_) => Verdict::LoopStalledFipMissing,
-        LoopState::Absent => Verdict::LoopAbsent,
+        LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipMissing),
+        LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::Alive { .. } | LoopState::LogStalled if is_overdue(facts) => Verdict::FipMissing,
         LoopState::LogStalled => Verdict::LogStalled,
@@ -109,23 +141,26 @@ fn leader_without_fip(facts: &Facts) -> Verdict {
     }
 }
 
-const fn leader_with_fip(watched_loop: &LoopState) -> Verdict {
-    match watched_loop {
-        LoopState::Stalled(_) => Verdict::LoopStalledFipHeld,
-        LoopState::Absent => Verdict::LoopAbsent,
+fn leader_with_fip(facts: &Facts) -> Verdict {
+    match &facts.watched_loop {
+        LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipHeld),
+        LoopState::Absent | LoopState::Unknown(_) | LoopState::LogStalled | LoopState::Alive { .. } if facts.contested => {
+            Verdict::FipDuplicated
+        }
+        LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::LogStalled => Verdict::LogStalled,
-        LoopState::Alive { .. } => Verdict::Healthy,
+        LoopState::Alive { .. } => all_well(facts),
     }
 }
 
-const fn follower_without_fip(watched_loop: &LoopState) -> Verdict {
-    match watched_loop {
-        LoopState::Stalled(_) => Verdict::LoopStalledFollower,
-        LoopState::Absent => Verdict::LoopAbsent,
+fn follower_without_fip(facts: &Facts) -> Verdict {
+    match &facts.watched_loop {
+        LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFollower),
+        LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::LogStalled => Verdict::LogStalled,
-        LoopState::Alive { .. } => Verdict::Healthy,
+        LoopState::Alive { .. } => all_well(facts),
     }
 }
 
@@ -133,6 +168,9 @@ const fn follower_without_fip(watched_loop: &LoopState) -> Verdict {
 fn follower_with_fip(facts: &Facts) -> Verdict {
     if facts.watched_loop.is_down() || is_overdue(facts) {
         return Verdict::FipOrphaned;
+    }
+    if facts.contested {
+        return Verdict::FipDuplicated;
     }
     match &facts.watched_loop {
         LoopState::Unknown(_) => Verdict::Unknown,

@@ -11,19 +11,22 @@
 
 #[cfg(feature = "model")]
 mod aged;
+mod farewell;
 
 use std::time::Duration;
 
 use super::budget::Budget;
-use super::facts::{Holding, LoopState, Role, last_beat};
+use super::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
+use super::goal::is_goal_reached;
 use super::guard::Guards;
 use super::judge::{Facts, Judgement, judge};
-use super::observation::{Observation, Reading};
+use super::observation::{KubeletView, Observation, Reading};
 use super::plan::{Decision, EtcdDepth, WaitingOn};
 use super::reasons::reasons;
 use super::safety::unsafe_to_run;
 use super::step::{StepKind, StepOutcome};
 use super::time::Moment;
+use super::upkeep::Upkeep;
 use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
 
@@ -52,6 +55,14 @@ enum RoleKind {
     Unclear,
 }
 
+/// A station that still holds the FIP answers a probe within milliseconds, and the conflict sense asks once a
+/// second while there is a conflict: silent for this long, it has let go.
+const CONFLICT_FRESH: Duration = Duration::from_secs(5);
+
+/// A link that came back has to stay for this long before an alias is applied behind it (keepalived#2564): an
+/// alias on a flapping link moves the clients to and fro.
+const LINK_SETTLE: Duration = Duration::from_secs(2);
+
 /// The decision core's whole memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
@@ -62,8 +73,14 @@ pub struct Machine {
     holding: Since<Option<bool>>,
     /// The last definite answer to "is the FIP here?", across readings that could not tell.
     last_known_held: Option<bool>,
+    /// The last definite answer to "is there a link?", and since when there is one again.
+    last_known_link: Option<bool>,
+    link_back_at: Option<Moment>,
     manifest_missing_since: Option<Moment>,
     cycle_seen_at: Option<Moment>,
+    kubelet_down_since: Option<Moment>,
+    /// The last cycle failed because of the pod: how, and when it ended.
+    stuck: Option<Since<String>>,
     /// The alias appeared here, or came under our feet as leader, and has not been announced since.
     announce_due: bool,
     budget: Budget,
@@ -86,8 +103,12 @@ impl Machine {
             role: Since { value: RoleKind::Unclear, since: now },
             holding: Since { value: None, since: now },
             last_known_held: None,
+            last_known_link: None,
+            link_back_at: None,
             manifest_missing_since: None,
             cycle_seen_at: None,
+            kubelet_down_since: None,
+            stuck: None,
             announce_due: false,
             budget,
             guards: Guards::default(),
@@ -128,7 +149,17 @@ impl Machine {
     }
 
     /// The executor finished `step`.
-    pub fn on_step_finished(&mut self, step: StepKind, outcome: &StepOutcome) {
+    pub fn on_step_finished(&mut self, step: StepKind, outcome: &StepOutcome, now: Moment) {
+        if step == StepKind::CycleManifest {
+            self.stuck = match outcome {
+                StepOutcome::PodStuck(how) => Some(Since { value: how.clone(), since: now }),
+                StepOutcome::Succeeded(_) => None,
+                StepOutcome::Refused(_) | StepOutcome::Failed(_) => self.stuck.take(),
+            };
+            if matches!(outcome, StepOutcome::Refused(_)) {
+                self.budget.give_back(step);
+            }
+        }
         let announces = matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias);
         if announces && matches!(outcome, StepOutcome::Succeeded(_)) {
             self.announce_due = false;
@@ -155,20 +186,31 @@ impl Machine {
             Reading::Unknown(reason) => Err(reason.clone()),
         };
         self.note_holding(&holding, now);
+        self.note_link(observation, now);
         self.note_manifest(observation, now);
+        self.note_kubelet(observation, policy, now);
         let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
         let age = |stamp: Moment| now.since(stamp.max(void_before));
+        let role_age = age(self.role.since);
+        let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
+        // Until the roles have settled the old leader's healthy loop lets go by itself, and the new one's FIP is
+        // announced anyway: what was heard before that is no conflict.
+        let settled_at = self.role.since.max(void_before) + policy.watched_loop.interval.saturating_add(ROUND_SLACK);
+        let claimed = last_claim.is_some_and(|claim| claim.at >= settled_at && now.since(claim.at) < CONFLICT_FRESH);
         Facts {
             paused: observation.paused.is_some(),
-            resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace)
-                || predates_a_pause(observation, policy, now),
+            resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
             starting: self.is_starting(observation, policy, now),
-            role_age: age(self.role.since),
+            role_age,
             role,
+            contested: claimed && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
+            link_settled: self.link_back_at.is_none_or(|at| now.since(at) >= LINK_SETTLE),
             holding,
             holding_age: age(self.holding.since),
             watched_loop: self.loop_state(observation, policy, now, void_before),
             manifest_missing: self.manifest_missing_since.map(age),
+            kubelet_down: self.kubelet_down_since.map(age),
+            pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
             worst_round: policy.watched_loop.worst_round(),
         }
     }
@@ -185,6 +227,13 @@ impl Machine {
         }
     }
 
+    fn note_link(&mut self, observation: &Observation, now: Moment) {
+        let Some(link) = observation.alias.fresh().map(|view| view.up && view.carrier) else { return };
+        if self.last_known_link.replace(link) == Some(false) && link {
+            self.link_back_at = Some(now);
+        }
+    }
+
     fn note_manifest(&mut self, observation: &Observation, now: Moment) {
         let missing = observation.manifest.fresh().is_some_and(|view| view.sha256.is_none() && view.immovable.is_none());
         if observation.cycle.is_some() {
@@ -194,6 +243,17 @@ impl Machine {
             self.cycle_seen_at = None;
             self.manifest_missing_since = if missing { self.manifest_missing_since.or(Some(now)) } else { None };
         }
+    }
+
+    /// A kubelet of which nothing is known is not down; a stuck pod is forgotten when a round is finished or the
+    /// cooldown is over, so that another cycle is tried.
+    fn note_kubelet(&mut self, observation: &Observation, policy: &Policy, now: Moment) {
+        self.kubelet_down_since = match observation.kubelet.fresh() {
+            Some(KubeletView::Down) => self.kubelet_down_since.or(Some(now)),
+            Some(KubeletView::Running) | None => None,
+        };
+        let beats_again = |since: Moment| last_beat(observation).is_some_and(|(_, at)| at > since);
+        self.stuck.take_if(|stuck| beats_again(stuck.since) || now.since(stuck.since) >= policy.limits.cooldown);
     }
 
     /// While its pod is being cycled the loop is down, until it beats again.
@@ -221,25 +281,16 @@ impl Machine {
         !self.started
     }
 
-    /// Upkeep of what is already there: it needs a proof and no verdict, so that a lease goes on through
-    /// `starting` and `resumed`, and across a restart of the daemon.
+    /// Upkeep of what is already there, whatever the verdict.
     fn keep_up_the_lease(&self, observation: &Observation, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
-        let leased = matches!(facts.holding, Ok(Holding::Leased { .. }));
-        if leased {
+        let upkeep = Upkeep::of(facts, policy, self.announce_due);
+        if upkeep.needs_proof {
             decision.etcd_depth = EtcdDepth::Proof;
         }
-        if self.announce_due && facts.role.says_it_leads() {
-            decision.etcd_depth = EtcdDepth::Proof;
+        if upkeep.is_urgent {
+            decision.next_deadline = now + policy.etcd.poll_alert;
         }
-        let half_life = policy.limits.alias_lease / 2;
-        let renewal_due = matches!(facts.holding, Ok(Holding::Leased { remaining }) if remaining <= half_life);
-        let wanted = [
-            (leased && facts.role == Role::Follows, StepKind::ReleaseAlias),
-            (leased, StepKind::HandOverAlias),
-            (renewal_due, StepKind::RenewAlias),
-            (self.announce_due, StepKind::AnnounceAlias),
-        ];
-        for (_, step) in wanted.into_iter().filter(|(due, _)| *due) {
+        for step in upkeep.wanted {
             if unsafe_to_run(step, observation, facts, policy, self.guards, now).is_none() {
                 self.order(step, observation, policy, now, decision);
             }
@@ -273,6 +324,13 @@ impl Machine {
                 decision.waiting_on.push(WaitingOn::Refused { step, reason });
                 continue;
             }
+            if step == StepKind::AnnounceAlias
+                && let Some(wait) = self.budget.wait(step, &policy.limits, now)
+            {
+                // A defence, unlike the announcement of an alias that has just appeared, is not repeated at will.
+                decision.waiting_on.push(wait);
+                continue;
+            }
             if self.order(step, observation, policy, now, decision) {
                 return;
             }
@@ -293,7 +351,9 @@ impl Machine {
             decision.waiting_on.push(WaitingOn::ObserveMode { step });
             return false;
         }
-        if let Some(wait) = self.budget.wait(step, &policy.limits, now) {
+        if step != StepKind::AnnounceAlias
+            && let Some(wait) = self.budget.wait(step, &policy.limits, now)
+        {
             decision.waiting_on.push(wait);
             return false;
         }
@@ -305,12 +365,11 @@ impl Machine {
     fn pace(&self, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
         let calm = matches!(decision.verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Paused | Verdict::Unknown);
         let overdue = !matches!(facts.watched_loop, LoopState::Alive { overdue: false });
-        let leased = matches!(facts.holding, Ok(Holding::Leased { .. }));
         let gap = decision.verdict == Verdict::Healthy && !decision.waiting_on.is_empty();
         if !calm {
             decision.etcd_depth = EtcdDepth::Proof;
         }
-        if !calm || overdue || leased || gap || self.announce_due {
+        if !calm || overdue || gap || self.announce_due {
             decision.next_deadline = now + policy.etcd.poll_alert;
         }
         if self.announce_due && facts.role == Role::ClaimsToLead {
@@ -319,30 +378,15 @@ impl Machine {
         }
     }
 
+    /// Whether an announcement that succeeds now tells of an alias that has just appeared; otherwise it defends one.
+    #[must_use]
+    pub const fn announces_arrival(&self) -> bool {
+        self.announce_due
+    }
+
     /// Since when the current verdict has held.
     #[must_use]
     pub const fn verdict_since(&self) -> (Verdict, Moment) {
         (self.verdict.value, self.verdict.since)
-    }
-}
-
-/// What a round takes at most beside its question to etcd: file reads of 1 s, and a busy node.
-const READS_MAX: Duration = Duration::from_secs(2);
-
-/// Whether this daemon did not run between its look and this decision: what was read then must not be judged
-/// with ages of now. The next round sees the pause itself (`resumed_at`).
-fn predates_a_pause(observation: &Observation, policy: &Policy, now: Moment) -> bool {
-    let round_max = policy.etcd.deadline.saturating_add(READS_MAX);
-    observation.oldest().is_some_and(|oldest| now.since(oldest) > round_max)
-}
-
-/// Whether there is nothing for the step to do here: done already, or not this node's to do.
-fn is_goal_reached(step: StepKind, facts: &Facts) -> bool {
-    match step {
-        StepKind::ApplyAlias => {
-            !facts.role.says_it_leads() || facts.holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent)
-        }
-        StepKind::ReleaseAlias => facts.holding == Ok(Holding::Absent),
-        StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::AnnounceAlias | StepKind::CycleManifest => false,
     }
 }

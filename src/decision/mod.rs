@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod facts;
+mod goal;
 pub mod guard;
 pub mod judge;
 pub mod machine;
@@ -14,4 +15,5 @@ pub mod reasons;
 pub mod safety;
 pub mod step;
 pub mod time;
+mod upkeep;
 pub mod verdict;

@@ -64,6 +64,10 @@ pub struct Observation {
     pub alias: Reading<AliasView>,
     /// The manifest directory.
     pub manifest: Reading<ManifestView>,
+    /// The kubelet.
+    pub kubelet: Reading<KubeletView>,
+    /// Other stations that claim the FIP while it is here.
+    pub conflict: Reading<ConflictView>,
     /// The open manifest cycle, if there is one, from the cycle journal.
     pub cycle: Option<CycleView>,
     /// The steps that the executor is carrying out now.
@@ -73,21 +77,6 @@ pub struct Observation {
     /// The last time at which this daemon itself was seen not to have run (suspended, stunned,
     /// starved): the end of that gap. Ages from before it are void (invariant I4).
     pub resumed_at: Option<Moment>,
-}
-
-impl Observation {
-    /// When the oldest of the fresh readings was taken.
-    #[must_use]
-    pub fn oldest(&self) -> Option<Moment> {
-        let taken = [
-            self.etcd.fresh_at(),
-            self.heartbeat.fresh_at(),
-            self.process.fresh_at(),
-            self.alias.fresh_at(),
-            self.manifest.fresh_at(),
-        ];
-        taken.into_iter().flatten().min()
-    }
 }
 
 /// What the local etcd member says.
@@ -274,6 +263,9 @@ pub struct AliasEntry {
     pub prefix_len: u8,
     /// Remaining `valid_lft`; `None` is forever. A finite one is a lease, and only we give leases.
     pub valid_for: Option<Duration>,
+    /// Leased by us, but put up by the loop or handed over to it: `preferred_lft` ends a second before
+    /// `valid_lft`, which the kernel keeps across a restart of this daemon.
+    pub lent: bool,
 }
 
 impl AliasView {
@@ -293,6 +285,29 @@ impl AliasView {
             .flatten()
             .filter(|_| self.entries.iter().all(|e| e.valid_for.is_some()))
     }
+
+    /// Whether what is leased is the loop's, and only lent a lease.
+    #[must_use]
+    pub fn is_lent(&self) -> bool {
+        self.entries.iter().any(|entry| entry.lent)
+    }
+}
+
+/// Who else claims the FIP (RFC 5227 section 2.4), listened for while the FIP and a link are here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConflictView {
+    /// The last claim by a station other than this node.
+    pub last: Option<Claim>,
+}
+
+/// An ARP packet with the FIP as its sender address, from a MAC that is not this node's. Probes have no
+/// sender address and are no claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The station's MAC, `02:00:00:00:00:09`.
+    pub mac: String,
+    /// When it was heard (own clock).
+    pub at: Moment,
 }
 
 /// The manifest directory.
@@ -304,6 +319,15 @@ pub struct ManifestView {
     pub shadows: Vec<PathBuf>,
     /// Why the manifest must not be moved (not a regular file, unreadable); `None` if it may be.
     pub immovable: Option<String>,
+}
+
+/// The kubelet, as far as it can be seen without asking it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KubeletView {
+    /// Its service has processes.
+    Running,
+    /// It has none: nobody acts on the manifest directory.
+    Down,
 }
 
 /// An open entry of the cycle journal.

@@ -112,6 +112,12 @@ pub enum UnsafeReason {
     /// The interface is down or has no carrier.
     #[error("the interface has no link")]
     LinkDown,
+    /// The link came back a moment ago and may go again.
+    #[error("the interface got its link back a moment ago")]
+    LinkUnsettled,
+    /// The alias is not the loop's /32.
+    #[error("the alias is not a /32 as the loop adds it")]
+    NotAHostRoute,
     /// The alias is not on the interface.
     #[error("the alias is not on the interface")]
     NoAlias,
@@ -136,6 +142,9 @@ pub enum UnsafeReason {
     /// Another file defines the same pod.
     #[error("another file defines the same pod: {0}")]
     ManifestShadowed(String),
+    /// The kubelet does not run.
+    #[error("the kubelet does not run, so nobody would end the old pod or start a new one")]
+    KubeletDown,
     /// A cycle is open already.
     #[error("a manifest cycle is open already")]
     CycleOpen,

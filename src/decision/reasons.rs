@@ -15,6 +15,8 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         | Verdict::LoopStalledFipHeld
         | Verdict::LoopStalledFollower
         | Verdict::LoopAbsent
+        | Verdict::PodStuck
+        | Verdict::KubeletDown
         | Verdict::LogStalled => sentences.rotate_right(1),
         Verdict::FipOrphaned | Verdict::FipMissing => sentences.swap(0, 1),
         Verdict::Paused
@@ -25,12 +27,26 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         | Verdict::NoQuorum
         | Verdict::LeaderUnproven
         | Verdict::ManifestMissing
+        | Verdict::FipDuplicated
         | Verdict::Healthy => {}
+    }
+    if let Some(claim) = observation.conflict.fresh().and_then(|view| view.last.as_ref()).filter(|_| facts.contested) {
+        let place = if verdict == Verdict::FipDuplicated { 0 } else { sentences.len() };
+        let age = now.since(claim.at).as_millis();
+        sentences.insert(place, format!("the FIP is here, and {} claimed it {age} ms ago", claim.mac));
     }
     if let Some(missing) = facts.manifest_missing {
         let sentence = format!("the manifest has been out of its directory for {} s, and not by us", missing.as_secs());
         let place = if verdict == Verdict::ManifestMissing { 0 } else { sentences.len() };
         sentences.insert(place, sentence);
+    }
+    if let Some(how) = &facts.pod_stuck {
+        let sentence = format!("the last manifest cycle failed: {how}");
+        sentences.insert(if verdict == Verdict::PodStuck { 0 } else { sentences.len() }, sentence);
+    }
+    if let Some(down) = facts.kubelet_down {
+        let sentence = format!("the kubelet has not been running for {} s, so nobody would restart the loop", down.as_secs());
+        sentences.insert(if verdict == Verdict::KubeletDown { 0 } else { sentences.len() }, sentence);
     }
     if facts.resumed {
         sentences.insert(0, "this daemon itself did not run for a while; all ages are void".to_owned());
@@ -71,6 +87,9 @@ fn fip(facts: &Facts) -> String {
         Ok(Holding::Held) => format!("the FIP has been on this node for {age} s, lifetime forever"),
         Ok(Holding::Leased { remaining }) => {
             format!("the FIP has been on this node for {age} s, leased by us for {} s more", remaining.as_secs())
+        }
+        Ok(Holding::Lent { remaining }) => {
+            format!("the FIP has been on this node for {age} s, the loop's, with our lease of {} s more", remaining.as_secs())
         }
         Err(reason) => format!("the FIP: {reason}"),
     }

@@ -8,7 +8,7 @@
 use super::facts::{Holding, LoopState, Role, last_beat, unknown_reason};
 use super::guard::{Guard, Guards};
 use super::judge::Facts;
-use super::observation::{LoopFip, LoopVerdict, Observation, ProcessView, Quorum, Reading};
+use super::observation::{KubeletView, LoopFip, LoopVerdict, Observation, ProcessView, Quorum, Reading};
 use super::plan::UnsafeReason;
 use super::step::StepKind;
 use super::time::Moment;
@@ -39,6 +39,7 @@ pub fn unsafe_to_run(
         StepKind::ApplyAlias => case.apply_alias(),
         StepKind::RenewAlias => case.renew_alias(),
         StepKind::HandOverAlias => case.hand_over_alias(),
+        StepKind::LeaseAlias => case.lease_alias(),
         StepKind::ReleaseAlias => case.release_alias(),
         StepKind::AnnounceAlias => case.announce_alias(),
         StepKind::CycleManifest => case.cycle_manifest(),
@@ -53,7 +54,8 @@ impl Case<'_> {
         self.proven_leader()?;
         let absent = holding(self.facts)? == Holding::Absent;
         self.require(Guard::AliasAbsent, absent, || UnsafeReason::AliasPresent)?;
-        self.link_is_up()
+        self.link_is_up()?;
+        self.require(Guard::LinkSettled, self.facts.link_settled, || UnsafeReason::LinkUnsettled)
     }
 
     fn renew_alias(&self) -> Check {
@@ -61,10 +63,33 @@ impl Case<'_> {
         self.ours()
     }
 
-    /// The loop must have seen the alias, as leader, in a round that began after the alias was there.
+    /// What was lent is the loop's, and goes back as it was. What we applied becomes the loop's once it knows of it.
     fn hand_over_alias(&self) -> Check {
         self.proven_leader()?;
         self.ours()?;
+        match holding(self.facts)? {
+            Holding::Lent { .. } => Ok(()),
+            Holding::Absent | Holding::Held | Holding::Leased { .. } => self.loop_confirms(),
+        }
+    }
+
+    /// The loop's alias, or one that we could hand over.
+    fn lease_alias(&self) -> Check {
+        self.proven_leader()?;
+        match holding(self.facts)? {
+            Holding::Absent => self.forbid(Guard::AliasPresent, UnsafeReason::NoAlias),
+            Holding::Lent { .. } => self.forbid(Guard::AliasAbsent, UnsafeReason::AliasPresent),
+            Holding::Leased { .. } => self.loop_confirms(),
+            // Another prefix is a second entry: a lease on the /32 would not end it.
+            Holding::Held => match self.observation.alias.fresh().map(|alias| alias.entries.as_slice()) {
+                Some([entry]) if entry.prefix_len == 32 => Ok(()),
+                Some(_) | None => Err(UnsafeReason::NotAHostRoute),
+            },
+        }
+    }
+
+    /// The loop must have seen the alias, as leader, in a round that began after the alias was there.
+    fn loop_confirms(&self) -> Check {
         self.require(Guard::LoopConfirmed, self.loop_has_seen_the_alias(), || UnsafeReason::LoopNotConfirmed)
     }
 
@@ -122,9 +147,18 @@ impl Case<'_> {
             | Role::CutOff(_)) => self.forbid(Guard::OtherLeaderProven, UnsafeReason::NoQuorum(describe(role)))?,
         }
         self.require(Guard::CycleClosed, self.observation.cycle.is_none(), || UnsafeReason::CycleOpen)?;
+        self.kubelet_runs()?;
         self.loop_is_stalled()?;
         self.one_copy()?;
         self.manifest_may_be_moved()
+    }
+
+    fn kubelet_runs(&self) -> Check {
+        match self.observation.kubelet.fresh() {
+            Some(KubeletView::Running) => Ok(()),
+            Some(KubeletView::Down) => self.forbid(Guard::KubeletRuns, UnsafeReason::KubeletDown),
+            None => self.forbid(Guard::Known, unknown("kubelet", &unknown_reason(&self.observation.kubelet))),
+        }
     }
 
     fn loop_is_stalled(&self) -> Check {
@@ -187,6 +221,10 @@ impl Case<'_> {
         };
         let too_old = match at {
             None => "it has not been asked".to_owned(),
+            // The clock may have stood still in a pause, so its length does not show in the proof's age.
+            Some(at) if self.observation.resumed_at.is_some_and(|resumed| at <= resumed) => {
+                "the proof is from before this daemon's own pause".to_owned()
+            }
             Some(at) if self.now.since(at) > self.policy.limits.proof_max_age => {
                 format!("the proof is {} ms old", self.now.since(at).as_millis())
             }
@@ -204,7 +242,7 @@ impl Case<'_> {
 
     fn ours(&self) -> Check {
         match holding(self.facts)? {
-            Holding::Leased { .. } => Ok(()),
+            Holding::Leased { .. } | Holding::Lent { .. } => Ok(()),
             Holding::Absent => self.forbid(Guard::AliasPresent, UnsafeReason::NoAlias),
             Holding::Held => self.forbid(Guard::Ours, UnsafeReason::NotOurs),
         }

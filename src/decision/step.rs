@@ -12,6 +12,8 @@ pub enum StepKind {
     RenewAlias,
     /// The loop is healthy again: lifetime forever, exactly as the loop leaves it.
     HandOverAlias,
+    /// Give the loop's own alias a lease of ours while we watch (`fip.lease_loop_alias`).
+    LeaseAlias,
     /// Remove the FIP from the interface.
     ReleaseAlias,
     /// Announce the FIP by gratuitous ARP (RFC 5227 section 3).
@@ -22,8 +24,15 @@ pub enum StepKind {
 
 impl StepKind {
     /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 6] =
-        [Self::ApplyAlias, Self::RenewAlias, Self::HandOverAlias, Self::ReleaseAlias, Self::AnnounceAlias, Self::CycleManifest];
+    pub const ALL: [Self; 7] = [
+        Self::ApplyAlias,
+        Self::RenewAlias,
+        Self::HandOverAlias,
+        Self::LeaseAlias,
+        Self::ReleaseAlias,
+        Self::AnnounceAlias,
+        Self::CycleManifest,
+    ];
 
     /// The name in policies, journal entries and `status`.
     #[must_use]
@@ -32,6 +41,7 @@ impl StepKind {
             Self::ApplyAlias => "apply_alias",
             Self::RenewAlias => "renew_alias",
             Self::HandOverAlias => "hand_over_alias",
+            Self::LeaseAlias => "lease_alias",
             Self::ReleaseAlias => "release_alias",
             Self::AnnounceAlias => "announce_alias",
             Self::CycleManifest => "cycle_manifest",
@@ -43,7 +53,12 @@ impl StepKind {
     #[must_use]
     pub const fn lane(self) -> Lane {
         match self {
-            Self::ApplyAlias | Self::RenewAlias | Self::HandOverAlias | Self::ReleaseAlias | Self::AnnounceAlias => Lane::Alias,
+            Self::ApplyAlias
+            | Self::RenewAlias
+            | Self::HandOverAlias
+            | Self::LeaseAlias
+            | Self::ReleaseAlias
+            | Self::AnnounceAlias => Lane::Alias,
             Self::CycleManifest => Lane::Loop,
         }
     }
@@ -68,4 +83,6 @@ pub enum StepOutcome {
     Refused(String),
     /// It was tried and did not end well; what was undone.
     Failed(String),
+    /// A cycle whose old pod would not die, or after which no new one came; the manifest is back.
+    PodStuck(String),
 }

@@ -32,8 +32,14 @@ pub enum Verdict {
     FipOrphaned,
     /// Proven leader, loop alive, no alias for longer than one worst round.
     FipMissing,
+    /// Another station answers for the FIP while we hold it.
+    FipDuplicated,
     /// The manifest is there and no process has run for long.
     LoopAbsent,
+    /// The last cycle failed because the old pod would not die or no new one came, not long ago.
+    PodStuck,
+    /// The kubelet does not run: nobody would restart the loop.
+    KubeletDown,
     /// The log is frozen, the process works on.
     LogStalled,
     /// Leader or follower as it should be.
@@ -42,7 +48,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -56,7 +62,10 @@ impl Verdict {
         Self::LoopStalledFollower,
         Self::FipOrphaned,
         Self::FipMissing,
+        Self::FipDuplicated,
         Self::LoopAbsent,
+        Self::PodStuck,
+        Self::KubeletDown,
         Self::LogStalled,
         Self::Healthy,
     ];
@@ -78,7 +87,10 @@ impl Verdict {
             Self::LoopStalledFollower => "loop_stalled_follower",
             Self::FipOrphaned => "fip_orphaned",
             Self::FipMissing => "fip_missing",
+            Self::FipDuplicated => "fip_duplicated",
             Self::LoopAbsent => "loop_absent",
+            Self::PodStuck => "pod_stuck",
+            Self::KubeletDown => "kubelet_down",
             Self::LogStalled => "log_stalled",
             Self::Healthy => "healthy",
         }

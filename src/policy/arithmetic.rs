@@ -33,8 +33,14 @@ pub struct Arithmetic {
     pub outage_process_unseen: Bound,
     /// Two nodes hold the FIP, because a watchdog died right after it renewed its lease and another node leads.
     pub double_holding_watchdog_dead: Bound,
-    /// Two nodes hold the FIP, because the old leader's loop is frozen or slow and its watchdog runs.
+    /// Two nodes hold the FIP, because the old leader's loop is known to be frozen and its watchdog runs.
     pub double_holding_loop_frozen: Bound,
+    /// The same with a loop that may still let go by itself: it is slow, or froze as the leadership moved.
+    pub double_holding_loop_slow: Bound,
+    /// Two nodes hold the FIP, because the userland of the old leader hangs, loop and watchdog alike.
+    pub double_holding_node_hung: Bound,
+    /// The FIP is on no node, because a watchdog died and did not come back while its loop is healthy.
+    pub outage_watchdog_dead: Bound,
     /// A healthy loop is taken for frozen: for how long no loop runs on the node. The FIP stays where it is meanwhile.
     pub false_alarm_pause: Bound,
     /// The same summed over an hour.
@@ -95,7 +101,10 @@ impl Arithmetic {
             outage_loop_freezes_then: outage(policy, Some(("loop.stalled_after", watched.stalled_after))),
             outage_process_unseen: outage(policy, Some(("loop.stalled_after_log_only", watched.stalled_after_log_only))),
             double_holding_watchdog_dead: lease_left(policy),
-            double_holding_loop_frozen: orphan(policy),
+            double_holding_loop_frozen: orphan(policy, ("etcd.poll_alert", policy.etcd.poll_alert), None),
+            double_holding_loop_slow: orphan(policy, ("etcd.poll", policy.etcd.poll), Some(policy.watched_loop.worst_round())),
+            double_holding_node_hung: hung(policy),
+            outage_watchdog_dead: lease_without_a_watchdog(policy),
             false_alarm_pause: pause,
             false_alarm_pause_per_hour: per_hour,
         }
@@ -109,7 +118,10 @@ impl Arithmetic {
             ("longest outage, loop freezes as its node leads", &self.outage_loop_freezes_then),
             ("longest outage, the same with its process unseen", &self.outage_process_unseen),
             ("longest double holding, watchdog dead", &self.double_holding_watchdog_dead),
-            ("longest double holding, loop frozen", &self.double_holding_loop_frozen),
+            ("longest double holding, loop known to be frozen", &self.double_holding_loop_frozen),
+            ("longest double holding, loop slow or just frozen", &self.double_holding_loop_slow),
+            ("longest double holding, the node's userland hangs", &self.double_holding_node_hung),
+            ("longest outage, watchdog dead and loop healthy", &self.outage_watchdog_dead),
             ("largest false-alarm pause of the loop", &self.false_alarm_pause),
             ("largest false-alarm pause in an hour", &self.false_alarm_pause_per_hour),
         ]
@@ -127,10 +139,12 @@ fn answers(policy: &Policy, verdict: Verdict, step: StepKind) -> bool {
     policy.remedies.get(&verdict).is_some_and(|ladder| ladder.contains(&step))
 }
 
-/// One cycle until the new pod has been through a round; the old one may need all of its grace and the margin.
+/// One cycle until the new pod has been through a round; the old one may need all of the margin after its kill, or after its
+/// grace period.
 fn cycle(policy: &Policy) -> [(&'static str, Duration); 4] {
+    let killed = policy.cycle.kill_after.filter(|after| *after < POD_GRACE).map(|after| ("cycle.kill_after", after));
     [
-        ("grace of the pod", POD_GRACE),
+        killed.unwrap_or(("grace of the pod", POD_GRACE)),
         ("cycle.death_margin", policy.cycle.death_margin),
         ("cycle.settle", policy.cycle.settle),
         ("start of the pod", POD_START),
@@ -168,19 +182,37 @@ fn lease_left(policy: &Policy) -> Bound {
     sum(&[("limits.alias_lease", policy.limits.alias_lease), ("lateness of the kernel", KERNEL_LATENESS)])
 }
 
-/// The old leader's loop gets its own worst round to let go; then it is done for it.
-fn orphan(policy: &Policy) -> Bound {
+/// From the leader change to the release: the next question to etcd, a proof; and for a loop that may let go by itself, its
+/// own worst round first.
+fn orphan(policy: &Policy, pace: (&str, Duration), own_round: Option<Duration>) -> Bound {
     if policy.mode == Mode::Observe {
         unbounded("observe mode changes nothing")
     } else if answers(policy, Verdict::FipOrphaned, StepKind::ReleaseAlias) {
-        sum(&[
-            ("worst round", policy.watched_loop.worst_round()),
-            ("etcd.poll", policy.etcd.poll),
-            ("proof: etcd.deadline", policy.etcd.deadline),
-        ])
+        let parts = own_round.map(|round| ("worst round", round)).into_iter();
+        sum(&parts.chain([pace, ("proof: etcd.deadline", policy.etcd.deadline)]).collect::<Vec<_>>())
     } else {
         unbounded("fip_orphaned is not answered by release_alias, and a restarted loop does not remove what its predecessor left")
     }
+}
+
+const fn lends(policy: &Policy) -> bool {
+    policy.fip.lease_loop_alias && matches!(policy.mode, Mode::Enforce)
+}
+
+/// The kernel of a node that hangs goes on answering for whatever addresses it has.
+fn hung(policy: &Policy) -> Bound {
+    if lends(policy) {
+        return sum(&[("limits.alias_lease", policy.limits.alias_lease), ("lateness of the kernel", KERNEL_LATENESS)]);
+    }
+    unbounded("the alias that the loop put up stays for as long as the node hangs (fip.lease_loop_alias is off)")
+}
+
+/// A lease on the loop's alias ends with the watchdog, and the loop notices in its next round.
+fn lease_without_a_watchdog(policy: &Policy) -> Bound {
+    if !lends(policy) {
+        return sum(&[]);
+    }
+    sum(&[("worst round", policy.watched_loop.worst_round())])
 }
 
 fn false_alarm(policy: &Policy) -> Bound {
@@ -211,11 +243,23 @@ mod tests {
                 "longest outage, loop freezes as its node leads: 22700ms = loop.stalled_after 20s + etcd.poll 1s + proof: etcd.deadline 1500ms + duplicate probe 200ms",
                 "longest outage, the same with its process unseen: 62700ms = loop.stalled_after_log_only 1m + etcd.poll 1s + proof: etcd.deadline 1500ms + duplicate probe 200ms",
                 "longest double holding, watchdog dead: 11s = limits.alias_lease 10s + lateness of the kernel 1s",
-                "longest double holding, loop frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
-                "largest false-alarm pause of the loop: 49s = grace of the pod 30s + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
-                "largest false-alarm pause in an hour: 147s = 3 cycles an hour x 49s",
+                "longest double holding, loop known to be frozen: 1750ms = etcd.poll_alert 250ms + proof: etcd.deadline 1500ms",
+                "longest double holding, loop slow or just frozen: 18500ms = worst round 16s + etcd.poll 1s + proof: etcd.deadline 1500ms",
+                "longest double holding, the node's userland hangs: no bound, the alias that the loop put up stays for as long as the node hangs (fip.lease_loop_alias is off)",
+                "longest outage, watchdog dead and loop healthy: none, nothing is done that could cause it",
+                "largest false-alarm pause of the loop: 21500ms = cycle.kill_after 2500ms + cycle.death_margin 15s + cycle.settle 3s + start of the pod 1s",
+                "largest false-alarm pause in an hour: 64500ms = 3 cycles an hour x 21500ms",
             ]
         );
+    }
+
+    #[test]
+    fn a_lease_on_the_loops_alias_bounds_a_hung_node_and_has_its_price() {
+        let mut policy = default_policy();
+        policy.fip.lease_loop_alias = true;
+        let arithmetic = Arithmetic::of(&policy);
+        assert!(matches!(arithmetic.double_holding_node_hung, Bound::Within { time, .. } if time == Duration::from_secs(11)));
+        assert!(matches!(arithmetic.outage_watchdog_dead, Bound::Within { time, .. } if time == Duration::from_secs(16)));
     }
 
     #[test]
@@ -229,6 +273,9 @@ mod tests {
     fn without_the_alias_step_an_outage_lasts_as_long_as_a_cycle() {
         let mut policy = default_policy();
         policy.remedies.insert(Verdict::LoopStalledFipMissing, vec![StepKind::CycleManifest]);
+        let Bound::Within { time, .. } = Arithmetic::of(&policy).outage_loop_already_frozen else { panic!("bounded") };
+        assert_eq!(time, Duration::from_millis(250 + 1500 + 5000 + 21_500 + 16_000));
+        policy.cycle.kill_after = None;
         let Bound::Within { time, .. } = Arithmetic::of(&policy).outage_loop_already_frozen else { panic!("bounded") };
         assert_eq!(time, Duration::from_millis(250 + 1500 + 5000 + 49_000 + 16_000));
         policy.remedies.remove(&Verdict::LoopStalledFipMissing);

@@ -53,10 +53,17 @@ fn property(key: &Key, defaults: &Policy) -> Json {
         Value::Text(Form::Subdomain, _) => {
             json!({ "type": "string", "pattern": "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", "maxLength": 253 })
         }
+        Value::Text(Form::Unit, _) => {
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9:_.@\\\\-]+\\.service$", "maxLength": 255 })
+        }
         Value::Text(Form::Endpoint, _) => json!({ "type": "string", "pattern": "^https://[^/?#@]+:[0-9]+$" }),
         Value::Path(_) => json!({ "type": "string", "pattern": "^/" }),
         Value::Duration(..) => json!({ "type": "string", "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$" }),
+        Value::DurationOrNever(..) => {
+            json!({ "type": "string", "pattern": "^(never|([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$" })
+        }
         Value::Count(min, max, _) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Value::Switch(_) => json!({ "type": "boolean" }),
         Value::Choice(choice) => json!({ "enum": choice.words }),
     };
     if let Some(map) = property.as_object_mut() {
@@ -65,7 +72,8 @@ fn property(key: &Key, defaults: &Policy) -> Json {
         match key.value {
             Value::Version | Value::Address(_) => {}
             Value::Count(..) => drop(map.insert("default".to_owned(), json!(spelt.parse::<u32>().ok()))),
-            Value::Text(..) | Value::Path(_) | Value::Duration(..) | Value::Choice(_) => {
+            Value::Switch(_) => drop(map.insert("default".to_owned(), json!(spelt == "true"))),
+            Value::Text(..) | Value::Path(_) | Value::Duration(..) | Value::DurationOrNever(..) | Value::Choice(_) => {
                 map.insert("default".to_owned(), json!(spelt));
             }
         }

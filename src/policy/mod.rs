@@ -76,6 +76,8 @@ pub struct FipPolicy {
     pub interface: String,
     /// What to do when the duplicate probe is answered for longer than one worst round.
     pub on_conflict: OnConflict,
+    /// Whether the alias that the loop put up gets our lease while we watch and are proven to lead.
+    pub lease_loop_alias: bool,
 }
 
 /// The answer to a duplicate probe that goes on being answered.
@@ -122,6 +124,8 @@ pub struct LoopPolicy {
     pub container: String,
     /// Where the kubelet keeps pod logs, `/var/log/pods`.
     pub log_root: PathBuf,
+    /// The kubelet's systemd service.
+    pub kubelet_unit: String,
     /// How often the loop runs.
     pub interval: Duration,
     /// The `-m` of its curl.
@@ -147,7 +151,9 @@ pub struct CyclePolicy {
     /// Where the manifest waits while it is out: on the same mount as the manifest directory, and not
     /// in it. By default `<parent of the manifest directory>/fip-watchdog.staging`.
     pub staging_dir: PathBuf,
-    /// How long the old pod may take to die, beyond its own grace period.
+    /// How long the manifest has been out when the loop's process, if it still lives, is killed by us; `None` is never.
+    pub kill_after: Option<Duration>,
+    /// How long the old pod may take to die, beyond its own grace period or after it was killed.
     pub death_margin: Duration,
     /// How long to stay out after the old pod's end; under one housekeeping tick of the kubelet (2 s) a
     /// restart counts as a crash.
@@ -181,11 +187,16 @@ impl Policy {
     /// The default policy for a FIP on an interface: what `policies/default.yaml` says.
     #[must_use]
     pub fn with_defaults(address: Ipv4Addr, interface: &str) -> Self {
-        use StepKind::{ApplyAlias, CycleManifest, ReleaseAlias};
+        use StepKind::{AnnounceAlias, ApplyAlias, CycleManifest, ReleaseAlias};
         let pki = |name: &str| PathBuf::from("/etc/kubernetes/pki/etcd").join(name);
         Self {
             mode: Mode::Enforce,
-            fip: FipPolicy { address, interface: interface.to_owned(), on_conflict: OnConflict::TakeOver },
+            fip: FipPolicy {
+                address,
+                interface: interface.to_owned(),
+                on_conflict: OnConflict::TakeOver,
+                lease_loop_alias: false,
+            },
             etcd: EtcdPolicy {
                 endpoint: "https://127.0.0.1:2379".to_owned(),
                 ca: pki("ca.crt"),
@@ -201,6 +212,7 @@ impl Policy {
                 pod: "wcp-fip".to_owned(),
                 container: "wcp-fip".to_owned(),
                 log_root: PathBuf::from("/var/log/pods"),
+                kubelet_unit: "kubelet.service".to_owned(),
                 interval: Duration::from_secs(5),
                 query_timeout: Duration::from_secs(10),
                 stalled_after: Duration::from_secs(20),
@@ -208,17 +220,21 @@ impl Policy {
             },
             cycle: CyclePolicy {
                 staging_dir: PathBuf::from("/etc/kubernetes/fip-watchdog.staging"),
+                kill_after: Some(Duration::from_millis(2500)),
                 death_margin: Duration::from_secs(15),
                 settle: Duration::from_secs(3),
                 verify_timeout: Duration::from_secs(30),
             },
             remedies: BTreeMap::from([
                 (Verdict::LoopStalledFipMissing, vec![ApplyAlias, CycleManifest]),
-                (Verdict::LoopStalledFipHeld, vec![CycleManifest]),
+                (Verdict::LoopStalledFipHeld, vec![AnnounceAlias, CycleManifest]),
                 (Verdict::LoopStalledFollower, vec![CycleManifest]),
                 (Verdict::FipOrphaned, vec![ReleaseAlias, CycleManifest]),
                 (Verdict::FipMissing, vec![ApplyAlias]),
+                (Verdict::FipDuplicated, vec![AnnounceAlias, ReleaseAlias]),
                 (Verdict::LoopAbsent, vec![ApplyAlias]),
+                (Verdict::PodStuck, vec![ApplyAlias]),
+                (Verdict::KubeletDown, vec![ApplyAlias]),
                 (Verdict::NoQuorum, vec![ReleaseAlias]),
             ]),
             limits: LimitPolicy {

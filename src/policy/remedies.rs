@@ -18,7 +18,8 @@ pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
         Verdict::LoopStalledFipHeld => &[AnnounceAlias, CycleManifest],
         Verdict::LoopStalledFollower => &[CycleManifest],
         Verdict::FipOrphaned => &[ReleaseAlias, CycleManifest],
-        Verdict::FipMissing | Verdict::LoopAbsent => &[ApplyAlias],
+        Verdict::FipMissing | Verdict::LoopAbsent | Verdict::PodStuck | Verdict::KubeletDown => &[ApplyAlias],
+        Verdict::FipDuplicated => &[AnnounceAlias, ReleaseAlias],
         Verdict::NoQuorum => &[ReleaseAlias],
         Verdict::Paused
         | Verdict::Starting
@@ -35,7 +36,7 @@ pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
 /// Why a step must not answer a verdict; `None` if it may.
 #[must_use]
 pub fn refusal(verdict: Verdict, step: StepKind) -> Option<String> {
-    if matches!(step, StepKind::RenewAlias | StepKind::HandOverAlias) {
+    if matches!(step, StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias) {
         return Some("is upkeep that the watchdog does by itself, not a remedy".to_owned());
     }
     let allowed = steps_for(verdict);
@@ -60,17 +61,27 @@ fn specific(verdict: Verdict, step: StepKind) -> Option<&'static str> {
         Verdict::NoQuorum => match step {
             StepKind::CycleManifest => Some("the cause is the network or the other members, and a new loop changes neither"),
             StepKind::ApplyAlias | StepKind::AnnounceAlias => Some("without a quorum no node leads, so the FIP belongs nowhere"),
-            StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::ReleaseAlias => None,
+            StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias | StepKind::ReleaseAlias => None,
         },
         Verdict::FipOrphaned => Some("another node leads, so the FIP must leave this one"),
+        Verdict::FipDuplicated => Some("the FIP is here, and the loop is not what makes another station claim it"),
         Verdict::LoopStalledFollower => Some("another node leads, so the FIP has no business here"),
+        Verdict::PodStuck | Verdict::KubeletDown => match step {
+            StepKind::CycleManifest if verdict == Verdict::PodStuck => {
+                Some("a cycle has just failed, and the next one waits for the cooldown")
+            }
+            StepKind::CycleManifest => Some("nobody would act on the manifest"),
+            StepKind::ReleaseAlias => Some("an alias that belongs elsewhere is `fip_orphaned`"),
+            StepKind::AnnounceAlias => Some("`apply_alias` announces by itself"),
+            StepKind::ApplyAlias | StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias => None,
+        },
         Verdict::FipMissing | Verdict::LoopAbsent | Verdict::LoopStalledFipMissing | Verdict::LoopStalledFipHeld => match step {
             StepKind::ReleaseAlias => Some("this node leads, so the FIP belongs here"),
             StepKind::CycleManifest if verdict == Verdict::FipMissing => Some("the loop is alive"),
             StepKind::CycleManifest => Some("there is no pod to restart, and the kubelet is already at it"),
             StepKind::ApplyAlias => Some("the alias is there"),
             StepKind::AnnounceAlias => Some("`apply_alias` announces by itself"),
-            StepKind::RenewAlias | StepKind::HandOverAlias => None,
+            StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias => None,
         },
     }
 }

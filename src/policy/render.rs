@@ -48,7 +48,9 @@ fn spell(policy: &Policy, section: &str, name: &str) -> Option<String> {
         | schema::Value::Text(..)
         | schema::Value::Path(_)
         | schema::Value::Duration(..)
+        | schema::Value::DurationOrNever(..)
         | schema::Value::Count(..)
+        | schema::Value::Switch(_)
         | schema::Value::Choice(_) => spelt,
     })
 }

@@ -13,6 +13,9 @@ use super::{Mode, OnConflict, Policy};
 /// The version of the file format that this table describes.
 pub const VERSION: u32 = 1;
 
+/// How a duration that may be absent is spelt when it is.
+pub const NEVER: &str = "never";
+
 /// One key.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
@@ -41,8 +44,12 @@ pub enum Value {
     Path(fn(&mut Policy) -> &mut PathBuf),
     /// A duration between two bounds, both allowed.
     Duration(Duration, Duration, fn(&mut Policy) -> &mut Duration),
+    /// The same, or `never`.
+    DurationOrNever(Duration, Duration, fn(&mut Policy) -> &mut Option<Duration>),
     /// A whole number between two bounds, both allowed.
     Count(u32, u32, fn(&mut Policy) -> &mut u32),
+    /// `true` or `false`.
+    Switch(fn(&mut Policy) -> &mut bool),
     /// One word of a few.
     Choice(Choice),
 }
@@ -67,6 +74,8 @@ pub enum Form {
     Label,
     /// DNS subdomain, as Kubernetes names pods.
     Subdomain,
+    /// Name of a systemd service.
+    Unit,
     /// `https://HOST:PORT` with an IP address or `localhost`.
     Endpoint,
 }
@@ -109,6 +118,11 @@ pub const KEYS: &[Key] = &[
     key("fip.address", Value::Address(|p| &mut p.fip.address), "The floating IP; always handled as a /32."),
     key("fip.interface", Value::Text(Form::Interface, |p| &mut p.fip.interface), "The interface that carries it."),
     key("fip.on_conflict", Value::Choice(CONFLICT), "What a proven leader does when another host goes on answering for the FIP."),
+    key(
+        "fip.lease_loop_alias",
+        Value::Switch(|p| &mut p.fip.lease_loop_alias),
+        "Whether the alias that the loop put up gets our lease too, while this node is proven to lead.",
+    ),
     key("etcd.endpoint", Value::Text(Form::Endpoint, |p| &mut p.etcd.endpoint), "Client URL of this node's etcd member."),
     key("etcd.ca", Value::Path(|p| &mut p.etcd.ca), "CA certificate (PEM)."),
     key("etcd.cert", Value::Path(|p| &mut p.etcd.cert), "Client certificate (PEM)."),
@@ -134,6 +148,11 @@ pub const KEYS: &[Key] = &[
     key("loop.pod", Value::Text(Form::Subdomain, |p| &mut p.watched_loop.pod), "Name of the pod in the manifest."),
     key("loop.container", Value::Text(Form::Label, |p| &mut p.watched_loop.container), "Name of the container."),
     key("loop.log_root", Value::Path(|p| &mut p.watched_loop.log_root), "Where the kubelet keeps the logs of pods."),
+    key(
+        "loop.kubelet_unit",
+        Value::Text(Form::Unit, |p| &mut p.watched_loop.kubelet_unit),
+        "The kubelet's systemd service; while it does not run, the manifest is left alone.",
+    ),
     key("loop.interval", Value::Duration(s(1), s(60), |p| &mut p.watched_loop.interval), "How often the loop runs."),
     key(
         "loop.query_timeout",
@@ -155,10 +174,16 @@ pub const KEYS: &[Key] = &[
         Value::Path(|p| &mut p.cycle.staging_dir),
         "Where the manifest waits while it is out: on the manifest directory's mount, and not in that directory.",
     ),
+    bounded(
+        "cycle.kill_after",
+        Value::DurationOrNever(ms(2500), s(60), |p| &mut p.cycle.kill_after),
+        "How long the manifest has been out when the loop's process, if it still lives, is killed by the watchdog itself.",
+        ["the kubelet must have noticed by its next 2 s tick, or it keeps the dead container's record for up to 50 s", ""],
+    ),
     key(
         "cycle.death_margin",
         Value::Duration(s(5), s(300), |p| &mut p.cycle.death_margin),
-        "How long the old pod may take to die, beyond its own grace period.",
+        "How long the old pod may take to die, beyond its own grace period or after it was killed.",
     ),
     bounded(
         "cycle.settle",
@@ -266,7 +291,9 @@ impl Key {
             Value::Text(form, _) => form.allowed().to_owned(),
             Value::Path(_) => "an absolute path".to_owned(),
             Value::Duration(min, max, _) => format!("{} to {}", format(min), format(max)),
+            Value::DurationOrNever(min, max, _) => format!("{} to {}, or never", format(min), format(max)),
             Value::Count(min, max, _) => format!("{min} to {max}"),
+            Value::Switch(_) => "true, false".to_owned(),
             Value::Choice(choice) => choice.words.join(", "),
         }
     }
@@ -282,7 +309,9 @@ impl Key {
             Value::Text(_, field) => field(&mut policy).clone(),
             Value::Path(field) => field(&mut policy).display().to_string(),
             Value::Duration(_, _, field) => super::units::format(*field(&mut policy)),
+            Value::DurationOrNever(_, _, field) => field(&mut policy).map_or_else(|| NEVER.to_owned(), super::units::format),
             Value::Count(_, _, field) => field(&mut policy).to_string(),
+            Value::Switch(field) => field(&mut policy).to_string(),
             Value::Choice(choice) => choice.words.get((choice.get)(&policy)).copied().unwrap_or_default().to_owned(),
         }
     }
@@ -296,6 +325,7 @@ impl Form {
             Self::Interface => "1 to 15 characters, no space, `/` or `:`",
             Self::Label => "a DNS label: a-z, 0-9 and `-`, at most 63",
             Self::Subdomain => "a DNS name: a-z, 0-9, `-` and `.`, at most 253",
+            Self::Unit => "a systemd service, at most 255 characters: kubelet.service",
             Self::Endpoint => "https://HOST:PORT, HOST an IP address or localhost",
         }
     }

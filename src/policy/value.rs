@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Policy;
 use super::fault::{did_you_mean, quoted};
-use super::schema::{Form, Key, VERSION, Value};
+use super::schema::{Form, Key, NEVER, VERSION, Value};
 use super::tree::Kind;
 use super::units::{self, DurationError};
 
@@ -14,6 +14,8 @@ use super::units::{self, DurationError};
 const PATH_MAX: usize = 4096;
 /// Longest interface name: IFNAMSIZ less its closing zero.
 const INTERFACE_MAX: usize = 15;
+/// Longest unit name: UNIT_NAME_MAX of systemd less its closing zero.
+const UNIT_MAX: usize = 255;
 
 /// What is wrong with a value; key and place are the caller's.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +50,13 @@ pub(super) fn apply(key: &Key, kind: &Kind, policy: &mut Policy) -> Result<(), B
         Value::Text(form, field) => form_holds(form, text).map(|()| *field(policy) = text.to_owned()),
         Value::Path(field) => path(text).map(|path| *field(policy) = path),
         Value::Duration(min, max, field) => duration(key, text, min, max).map(|value| *field(policy) = value),
+        Value::DurationOrNever(_, _, field) if text == NEVER => {
+            *field(policy) = None;
+            Ok(())
+        }
+        Value::DurationOrNever(min, max, field) => duration(key, text, min, max).map(|value| *field(policy) = Some(value)),
         Value::Count(min, max, field) => count(key, text, is_quoted, min, max).map(|value| *field(policy) = value),
+        Value::Switch(field) => switch(key, text, is_quoted).map(|value| *field(policy) = value),
         Value::Choice(choice) => match choice.words.iter().position(|word| *word == text) {
             Some(index) => {
                 (choice.set)(policy, index);
@@ -59,6 +67,16 @@ pub(super) fn apply(key: &Key, kind: &Kind, policy: &mut Policy) -> Result<(), B
                 hint: did_you_mean(text, choice.words.iter().copied()),
             }),
         },
+    }
+}
+
+/// `true` and `false` alone: what else some readers of YAML take for one (`yes`, `on`) others take for text.
+fn switch(key: &Key, text: &str, is_quoted: bool) -> Result<bool, Bad> {
+    match (text, is_quoted) {
+        ("true", false) => Ok(true),
+        ("false", false) => Ok(false),
+        (_, true) => Err(bad(format!("{} is a quoted text, not true or false (allowed: {})", quoted(text), key.allowed()))),
+        (_, false) => Err(bad(format!("{} is neither true nor false (allowed: {})", quoted(text), key.allowed()))),
     }
 }
 
@@ -181,6 +199,12 @@ fn form_holds(form: Form, text: &str) -> Result<(), Bad> {
         }
         Form::Label => label(text),
         Form::Subdomain => text.len() <= 253 && text.split('.').all(label),
+        Form::Unit => {
+            let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '.' | '\\' | '@' | '-');
+            text.len() <= UNIT_MAX
+                && text.strip_suffix(".service").is_some_and(|name| !name.is_empty())
+                && text.chars().all(letters)
+        }
         Form::Endpoint => return endpoint(text),
     };
     if holds { Ok(()) } else { Err(bad(format!("{} is not {} (allowed: {})", quoted(text), name(form), form.allowed()))) }
@@ -190,6 +214,7 @@ fn name(form: Form) -> &'static str {
     match form {
         Form::Interface => "the name of an interface",
         Form::Label | Form::Subdomain => "a Kubernetes name",
+        Form::Unit => "the name of a service",
         Form::Endpoint => "the URL of an etcd member",
     }
 }

@@ -1,28 +1,52 @@
 //! The one place that reads clocks.
+//!
+//! A simulation puts a [`Clocks`] in place of the kernel's for the thread that it runs on, before each poll of a
+//! node's task; no other thread is affected, and the daemon never does.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::decision::time::Moment;
 
+/// What the three clocks show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// As [`now`].
+    pub now: Moment,
+    /// As [`boottime`].
+    pub boottime: Duration,
+    /// As [`wall`].
+    pub wall: Duration,
+}
+
+thread_local! {
+    static SIMULATED: Cell<Option<Clocks>> = const { Cell::new(None) };
+}
+
+/// From here on, on this thread, the clocks show this; `None` gives the kernel's back.
+pub fn simulate(clocks: Option<Clocks>) {
+    SIMULATED.set(clocks);
+}
+
 /// Now, by `CLOCK_MONOTONIC`: it does not count the time that the machine was suspended, and no one
 /// can set it.
 #[must_use]
 pub fn now() -> Moment {
-    Moment::from_origin(read(ClockId::Monotonic))
+    SIMULATED.get().map_or_else(|| Moment::from_origin(read(ClockId::Monotonic)), |clocks| clocks.now)
 }
 
 /// Time since boot by `CLOCK_BOOTTIME`, which goes on through a suspend.
 #[must_use]
 pub fn boottime() -> Duration {
-    read(ClockId::Boottime)
+    SIMULATED.get().map_or_else(|| read(ClockId::Boottime), |clocks| clocks.boottime)
 }
 
 /// Time since the Unix epoch, for stamps that people read. Never for ages.
 #[must_use]
 pub fn wall() -> Duration {
-    read(ClockId::Realtime)
+    SIMULATED.get().map_or_else(|| read(ClockId::Realtime), |clocks| clocks.wall)
 }
 
 fn read(clock: ClockId) -> Duration {

@@ -5,6 +5,7 @@
 //! manifest back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +15,15 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::clock;
 use crate::actuator::alias::{AliasSettings, AliasSteps};
-use crate::actuator::arp::PacketWire;
-use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, ProcCgroupWatch, Recovered, Verify};
+use crate::actuator::arp::{ArpWire, PacketWire};
+use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, Missing, ProcCgroupWatch, Recovered, Verify};
 use crate::decision::observation::{CycleView, Observation, ProcessView};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::Policy;
-use crate::sensor::alias::AliasTable;
-use crate::sensor::etcd::{EtcdProver, LeadershipProver as _};
+use crate::sensor::alias::{AddressTable, AliasTable};
+use crate::sensor::etcd::{EtcdProver, LeadershipProver};
 
 /// A step that ended.
 #[derive(Debug)]
@@ -58,37 +59,150 @@ struct Seen {
     beat_at: Option<Moment>,
 }
 
-/// The hands.
-pub struct Executor {
-    tasks: JoinSet<Finished>,
-    running: BTreeMap<StepKind, AbortHandle>,
+/// What the steps are carried out with. A trait so that a simulation can take the node's place.
+pub trait Hands {
+    /// Proves leadership for the alias steps.
+    type Prover: LeadershipProver;
+
+    /// A step of the alias lane. May be dropped at any await.
+    fn alias(&self, step: StepKind, policy: &Policy, prover: Self::Prover) -> impl Future<Output = StepOutcome> + Send + 'static;
+
+    /// The step of the loop lane. It is stopped through `stop`, and not dropped.
+    fn cycle(
+        &self,
+        policy: &Policy,
+        verification: NewPodBeats,
+        stop: watch::Receiver<bool>,
+    ) -> impl Future<Output = StepOutcome> + Send + 'static;
+
+    /// Finishes a cycle that an earlier run left open.
+    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static;
+
+    /// How long ago earlier runs started cycles.
+    fn ages_of_past_cycles(&self) -> impl Future<Output = Result<Vec<Duration>, CycleError>>;
+
+    /// The open cycle, if there is one.
+    fn open_cycle(&self) -> Option<CycleView>;
+}
+
+/// The node's own kernel, wire and disk.
+pub struct NodeHands {
     table: Arc<AliasTable>,
     cycles: Arc<CycleExecutor>,
+}
+
+impl NodeHands {
+    /// Hands that keep their journal in `state_dir`.
+    #[must_use]
+    pub fn new(table: Arc<AliasTable>, state_dir: &Path) -> Self {
+        Self { table, cycles: Arc::new(CycleExecutor::new(state_dir)) }
+    }
+}
+
+impl Hands for NodeHands {
+    type Prover = EtcdProver;
+
+    fn alias(&self, step: StepKind, policy: &Policy, prover: EtcdProver) -> impl Future<Output = StepOutcome> + Send + 'static {
+        let hands = AliasSteps::new(prover.clone(), Arc::clone(&self.table), PacketWire, AliasSettings::from(policy));
+        alias_step(step, hands, prover)
+    }
+
+    fn cycle(
+        &self,
+        policy: &Policy,
+        verification: NewPodBeats,
+        stop: watch::Receiver<bool>,
+    ) -> impl Future<Output = StepOutcome> + Send + 'static {
+        let (cycles, settings, watched) = (Arc::clone(&self.cycles), CycleSettings::from(policy), policy.watched_loop.clone());
+        async move {
+            let old = verification.old;
+            match tokio::task::spawn_blocking(move || ProcCgroupWatch::find(&watched, old)).await {
+                Ok(pod) => cycles.run(&settings, &pod, &verification, stop).await,
+                Err(failed) => StepOutcome::Refused(format!("looking for the loop's pod broke off: {failed}")),
+            }
+        }
+    }
+
+    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {
+        let cycles = Arc::clone(&self.cycles);
+        async move { cycles.recover().await }
+    }
+
+    async fn ages_of_past_cycles(&self) -> Result<Vec<Duration>, CycleError> {
+        Ok(self.cycles.recent().await?.iter().map(|cycle| cycle.age).collect())
+    }
+
+    fn open_cycle(&self) -> Option<CycleView> {
+        self.cycles.view()
+    }
+}
+
+/// One step of the alias lane, by whatever hands.
+pub async fn alias_step<P, T, W>(step: StepKind, hands: AliasSteps<P, T, W>, prover: P) -> StepOutcome
+where
+    P: LeadershipProver,
+    T: AddressTable,
+    W: ArpWire,
+{
+    match step {
+        StepKind::ApplyAlias => hands.apply().await,
+        StepKind::RenewAlias => match prover.prove().await {
+            Ok(proof) => hands.renew(proof).await,
+            Err(reason) => StepOutcome::Refused(format!("not renewed, so the lease ends by itself: {reason}")),
+        },
+        StepKind::HandOverAlias => hands.hand_over().await,
+        StepKind::LeaseAlias => hands.lease().await,
+        StepKind::ReleaseAlias => hands.release().await,
+        StepKind::AnnounceAlias => hands.announce().await,
+        StepKind::CycleManifest => StepOutcome::Refused("not a step of the alias lane".to_owned()),
+    }
+}
+
+/// Something that ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// A step.
+    Step(Finished),
+    /// An attempt to finish a cycle that was left open.
+    Recovery(Result<Option<Recovered>, CycleError>),
+}
+
+/// The steps in flight, and what they are carried out with.
+pub struct Executor<H> {
+    tasks: JoinSet<Ended>,
+    running: BTreeMap<StepKind, AbortHandle>,
+    recovering: Option<AbortHandle>,
+    hands: H,
     seen: watch::Sender<Seen>,
     stop: watch::Sender<bool>,
 }
 
-impl Executor {
-    /// Hands that keep their journal in `state_dir`.
+impl<H: Hands> Executor<H> {
+    /// No step is in flight.
     #[must_use]
-    pub fn new(table: Arc<AliasTable>, state_dir: &Path) -> Self {
+    pub fn new(hands: H) -> Self {
         Self {
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
-            table,
-            cycles: Arc::new(CycleExecutor::new(state_dir)),
+            recovering: None,
+            hands,
             seen: watch::Sender::new(Seen::default()),
             stop: watch::Sender::new(false),
         }
     }
 
-    /// Finishes a cycle that an earlier run left open. Before the first verdict, and again while one is open
-    /// that no step in flight accounts for.
+    /// Finishes a cycle that an earlier run left open, before the first verdict.
     ///
     /// # Errors
     /// The journal is damaged, or a file system call failed; nothing is lost, and the entry stays open.
     pub async fn recover(&self) -> Result<Option<Recovered>, CycleError> {
-        self.cycles.recover().await
+        self.hands.recover().await
+    }
+
+    /// Begins to finish an open cycle that no step in flight accounts for; the loop lane is busy until it ends.
+    pub fn start_recovery(&mut self) {
+        let ended = self.hands.recover();
+        self.recovering = Some(self.tasks.spawn(async move { Ended::Recovery(ended.await) }));
     }
 
     /// The starts of cycles that earlier runs carried out, as moments of this run's clock.
@@ -96,26 +210,27 @@ impl Executor {
     /// # Errors
     /// The journal cannot be read.
     pub async fn past_cycles(&self, now: Moment) -> Result<Vec<Moment>, CycleError> {
-        let past = self.cycles.recent().await?;
-        Ok(past.iter().map(|cycle| Moment::from_origin(now.since_origin().saturating_sub(cycle.age))).collect())
+        let ages = self.hands.ages_of_past_cycles().await?;
+        Ok(ages.iter().map(|age| Moment::from_origin(now.since_origin().saturating_sub(*age))).collect())
     }
 
     /// The open cycle, if there is one.
     #[must_use]
     pub fn cycle(&self) -> Option<CycleView> {
-        self.cycles.view()
+        self.hands.open_cycle()
     }
 
     /// The steps in flight.
     #[must_use]
     pub fn in_flight(&self) -> BTreeSet<StepKind> {
-        self.running.keys().copied().collect()
+        let recovering = self.recovering.as_ref().map(|_| StepKind::CycleManifest);
+        self.running.keys().copied().chain(recovering).collect()
     }
 
     /// Whether a step of the lane is in flight.
     #[must_use]
     pub fn is_busy(&self, lane: Lane) -> bool {
-        self.running.keys().any(|step| step.lane() == lane)
+        self.in_flight().iter().any(|step| step.lane() == lane)
     }
 
     /// Shows the cycle in flight what the senses see, for its verification.
@@ -132,56 +247,40 @@ impl Executor {
     }
 
     /// Begins a step. The caller has made sure that its lane is free.
-    pub fn start(&mut self, order: Order, policy: &Policy, prover: EtcdProver) {
+    pub fn start(&mut self, order: Order, policy: &Policy, prover: H::Prover) {
         let Order { step, verdict, routine } = order;
         let started_at = clock::now();
-        let finished = move |outcome| Finished { step, verdict, started_at, outcome, routine };
+        let finished = move |outcome| Ended::Step(Finished { step, verdict, started_at, outcome, routine });
         let handle = match step.lane() {
             Lane::Alias => {
-                let hands = AliasSteps::new(prover.clone(), Arc::clone(&self.table), PacketWire, AliasSettings::from(policy));
-                self.tasks.spawn(async move {
-                    finished(match step {
-                        StepKind::ApplyAlias => hands.apply().await,
-                        StepKind::RenewAlias => match prover.prove().await {
-                            Ok(proof) => hands.renew(proof).await,
-                            Err(reason) => StepOutcome::Refused(format!("not renewed, so the lease ends by itself: {reason}")),
-                        },
-                        StepKind::HandOverAlias => hands.hand_over().await,
-                        StepKind::ReleaseAlias => hands.release().await,
-                        StepKind::AnnounceAlias => hands.announce().await,
-                        StepKind::CycleManifest => StepOutcome::Refused("not a step of the alias lane".to_owned()),
-                    })
-                })
+                let ended = self.hands.alias(step, policy, prover);
+                self.tasks.spawn(async move { finished(ended.await) })
             }
             Lane::Loop => {
-                let (cycles, settings, stop) = (Arc::clone(&self.cycles), CycleSettings::from(policy), self.stop.subscribe());
                 let verification = NewPodBeats { seen: self.seen.subscribe(), old: self.seen.borrow().process };
-                let watched = policy.watched_loop.clone();
-                self.tasks.spawn(async move {
-                    let old = verification.old;
-                    let pod = tokio::task::spawn_blocking(move || ProcCgroupWatch::find(&watched, old)).await;
-                    finished(match pod {
-                        Ok(pod) => cycles.run(&settings, &pod, &verification, stop).await,
-                        Err(failed) => StepOutcome::Refused(format!("looking for the loop's pod broke off: {failed}")),
-                    })
-                })
+                let ended = self.hands.cycle(policy, verification, self.stop.subscribe());
+                self.tasks.spawn(async move { finished(ended.await) })
             }
         };
         self.running.insert(step, handle);
     }
 
-    /// The next step that ends; pending while none is in flight. Cancel-safe.
-    pub async fn next_finished(&mut self) -> Finished {
+    /// What ends next; pending while nothing is in flight. Cancel-safe.
+    pub async fn next_ended(&mut self) -> Ended {
         loop {
             match self.tasks.join_next().await {
-                Some(Ok(finished)) => {
-                    self.running.remove(&finished.step);
-                    return finished;
+                Some(Ok(ended)) => {
+                    match &ended {
+                        Ended::Step(finished) => drop(self.running.remove(&finished.step)),
+                        Ended::Recovery(_) => self.recovering = None,
+                    }
+                    return ended;
                 }
                 // A task that panicked or was aborted names no step: whatever is no longer running is free again.
                 Some(Err(failed)) => {
                     tracing::error!(%failed, "a step broke off");
                     self.running.retain(|_, task| !task.is_finished());
+                    self.recovering = self.recovering.take().filter(|task| !task.is_finished());
                 }
                 None => std::future::pending().await,
             }
@@ -189,7 +288,7 @@ impl Executor {
     }
 
     /// Ends all steps: a cycle puts its manifest back, alias steps get `patience` and are then dropped.
-    /// The caller goes on taking [`next_finished`](Self::next_finished) until the loop lane is free.
+    /// The caller goes on taking [`next_ended`](Self::next_ended) until the loop lane is free.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -203,20 +302,20 @@ impl Executor {
 }
 
 /// A new container runs and finishes rounds.
-struct NewPodBeats {
+pub struct NewPodBeats {
     seen: watch::Receiver<Seen>,
     old: Option<(u32, u64)>,
 }
 
 impl Verify for NewPodBeats {
-    async fn verified(&self) -> Result<String, String> {
+    async fn verified(&self) -> Result<String, Missing> {
         let seen = *self.seen.borrow();
         let Some(process) = seen.process.filter(|process| Some(*process) != self.old) else {
-            return Err("no new process of the loop".to_owned());
+            return Err(Missing::Pod("no new process of the loop".to_owned()));
         };
         match seen.beat_at {
             Some(beat_at) if beat_at > seen.seen_since => Ok(format!("the new loop, pid {}, finishes rounds", process.0)),
-            Some(_) | None => Err(format!("the new loop, pid {}, has finished no round yet", process.0)),
+            Some(_) | None => Err(Missing::Beat(format!("the new loop, pid {}, has finished no round yet", process.0))),
         }
     }
 }

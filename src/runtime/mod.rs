@@ -3,12 +3,16 @@
 mod answer;
 pub mod clock;
 pub mod executor;
+mod farewell;
 pub mod gap;
 pub mod offload;
 pub mod pause;
 pub mod sd_notify;
 pub mod senses;
+pub mod signals;
 pub mod spoken;
 pub mod startup;
+pub mod stderr;
 pub mod supervisor;
 pub mod telemetry;
+pub mod world;

@@ -4,13 +4,14 @@
 //! new one. A file that cannot be read is no pause: it is reported, and the watchdog stays armed.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::text::millis;
 use crate::decision::observation::OperatorPause;
 
 /// The longest pause: a pause that is forgotten must end by itself.
@@ -18,6 +19,9 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A reason is a sentence, not a file.
 const REASON_MAX: usize = 500;
+
+/// A kept pause has some 600 bytes at most.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why a pause could not be kept.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +46,7 @@ pub enum PauseError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     reason: String,
-    until_unix_s: u64,
+    until_unix_ms: u64,
 }
 
 /// The pause in force, and the file that keeps it.
@@ -57,7 +61,7 @@ impl PauseFile {
     #[must_use]
     pub fn open(state_dir: &Path) -> (Self, Option<String>) {
         let path = state_dir.join("pause.json");
-        let (kept, fault) = match fs::read(&path) {
+        let (kept, fault) = match read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(kept) => (Some(kept), None),
                 Err(error) => (None, Some(format!("{} is not understood and counts as no pause: {error}", path.display()))),
@@ -73,7 +77,7 @@ impl PauseFile {
     pub fn in_force(&self, wall: Duration) -> Option<OperatorPause> {
         let kept = self.kept.as_ref()?;
         // A wall clock that was set back must not make a pause longer than the longest.
-        let remaining = Duration::from_secs(kept.until_unix_s).checked_sub(wall)?.min(PAUSE_MAX);
+        let remaining = Duration::from_millis(kept.until_unix_ms).checked_sub(wall)?.min(PAUSE_MAX);
         (!remaining.is_zero()).then(|| OperatorPause { reason: kept.reason.clone(), remaining })
     }
 
@@ -89,24 +93,26 @@ impl PauseFile {
         if reason.trim().is_empty() || reason.chars().count() > REASON_MAX {
             return Err(PauseError::Reason);
         }
-        let kept = Kept { reason: reason.to_owned(), until_unix_s: wall.saturating_add(length).as_secs() };
+        let kept = Kept { reason: reason.to_owned(), until_unix_ms: millis(wall.saturating_add(length)) };
         self.write(&kept).map_err(|source| PauseError::File { path: self.path.clone(), source })?;
         self.kept = Some(kept);
         Ok(())
     }
 
-    /// Ends the pause. Returns whether there was one.
+    /// Ends the pause. Returns whether one was in force at `wall`: one that is over by itself was not.
     ///
     /// # Errors
     ///
     /// The file cannot be removed; the pause then stays.
-    pub fn resume(&mut self) -> Result<bool, PauseError> {
+    pub fn resume(&mut self, wall: Duration) -> Result<bool, PauseError> {
+        let was_paused = self.in_force(wall).is_some();
         match fs::remove_file(&self.path) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => return Err(PauseError::File { path: self.path.clone(), source }),
         }
-        Ok(self.kept.take().is_some())
+        self.kept = None;
+        Ok(was_paused)
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
@@ -117,6 +123,18 @@ impl PauseFile {
         rustix::fs::rename(&temporary, &self.path)?;
         Ok(())
     }
+}
+
+/// At most [`FILE_BYTES_MAX`] of a regular file: a pipe in its place must not keep the start waiting.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -162,6 +180,6 @@ mod tests {
         let (mut file, _) = PauseFile::open(dir.path());
         assert!(matches!(file.pause("x", PAUSE_MAX + HOUR, NOON), Err(PauseError::Length(_))));
         assert!(matches!(file.pause(" ", HOUR, NOON), Err(PauseError::Reason)));
-        assert!(!file.resume().unwrap());
+        assert!(!file.resume(NOON).unwrap());
     }
 }

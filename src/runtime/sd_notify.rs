@@ -2,12 +2,13 @@
 //!
 //! Invariant: only the decision loop holds the [`Notifier`], and it feeds the watchdog as the last act of
 //! a finished round. A loop that hangs anywhere, or a starved runtime, therefore stops the feeding, and
-//! systemd replaces the daemon after `WatchdogSec`. Nothing here waits: the socket takes a datagram or
-//! the message is given up, and the next round sends the next.
+//! systemd replaces the daemon after `WatchdogSec`. Nothing here waits, because a PID 1 that hangs must not
+//! freeze the watchdog: the socket takes a datagram, or the message is tried again in the next round.
 //!
 //! There is no `RELOADING=1`: a policy is swapped between two rounds, so there is nothing to wait for,
 //! and since systemd 253 a reload that is not closed ends the service.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -29,17 +30,24 @@ pub struct Notifier {
     feed_every: Option<Duration>,
     fed_at: Option<Moment>,
     status: String,
+    ready_is_due: bool,
 }
 
 impl Notifier {
     /// As the environment says: `NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`.
     #[must_use]
     pub fn from_env() -> Self {
-        Self::new(Box::new(sd_notify::notify), sd_notify::watchdog_enabled())
+        Self::new(Box::new(send), sd_notify::watchdog_enabled())
     }
 
     fn new(send: Sender, limit: Option<Duration>) -> Self {
-        Self { send, feed_every: limit.map(|limit| limit / FEEDS_PER_LIMIT), fed_at: None, status: String::new() }
+        Self {
+            send,
+            feed_every: limit.map(|limit| limit / FEEDS_PER_LIMIT),
+            fed_at: None,
+            status: String::new(),
+            ready_is_due: false,
+        }
     }
 
     /// How often the decision loop must finish a round; `None` without a watchdog.
@@ -49,8 +57,8 @@ impl Notifier {
     }
 
     /// The daemon watches: policy valid, lock held, control socket bound.
-    pub fn ready(&self) {
-        self.tell(&[NotifyState::Ready]);
+    pub fn ready(&mut self) {
+        self.ready_is_due = !self.tell(&[NotifyState::Ready]);
     }
 
     /// The daemon ends. `why` is what `systemctl status` shows meanwhile.
@@ -62,27 +70,37 @@ impl Notifier {
     /// One sentence for `systemctl status`, sent when it differs from the last.
     pub fn status(&mut self, sentence: &str) {
         let sentence = clip(sentence, STATUS_BYTES_MAX);
-        if sentence != self.status {
+        if sentence != self.status && self.tell(&[NotifyState::Status(&sentence)]) {
             self.status = sentence;
-            self.tell(&[NotifyState::Status(&self.status)]);
         }
     }
 
     /// The decision loop has finished a round at `now`. systemd 252 does not count while it stops a service
     /// (measured: 20 s without a feed under a limit of 10 s); feeding on costs nothing and trusts no version.
     pub fn feed(&mut self, now: Moment) {
+        if self.ready_is_due {
+            self.ready();
+        }
         let Some(every) = self.feed_every else { return };
-        if self.fed_at.is_none_or(|fed_at| now.since(fed_at) >= every) {
+        if self.fed_at.is_none_or(|fed_at| now.since(fed_at) >= every) && self.tell(&[NotifyState::Watchdog]) {
             self.fed_at = Some(now);
-            self.tell(&[NotifyState::Watchdog]);
         }
     }
 
-    fn tell(&self, state: &[NotifyState<'_>]) {
-        if let Err(error) = (self.send)(state) {
-            tracing::debug!(%error, "systemd did not take a notification");
-        }
+    /// Whether it was taken. A socket that is not there takes nothing and never will; that is no news.
+    fn tell(&self, state: &[NotifyState<'_>]) -> bool {
+        (self.send)(state).inspect_err(|error| tracing::debug!(%error, "systemd did not take a notification")).is_ok()
     }
+}
+
+/// As [`sd_notify::notify`], which waits for room in systemd's queue.
+fn send(state: &[NotifyState<'_>]) -> std::io::Result<()> {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let message: String = state.iter().map(|assignment| format!("{assignment}\n")).collect();
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    // A datagram is taken whole or not at all.
+    socket.send_to(message.as_bytes(), path).map(drop)
 }
 
 #[cfg(test)]

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use super::clock;
 use super::offload::{Offloaded, into_reading};
-use crate::decision::observation::{AliasView, EtcdView, HeartbeatView, ManifestView, ProcessView, Reading};
+use crate::decision::observation::{
+    AliasView, ConflictView, EtcdView, HeartbeatView, KubeletView, ManifestView, ProcessView, Reading,
+};
 use crate::decision::plan::EtcdDepth;
 use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable as _, AliasTable};
+use crate::sensor::conflict::ConflictSensor;
 use crate::sensor::etcd::{EtcdProver, EtcdSensor};
 use crate::sensor::heartbeat::HeartbeatSensor;
+use crate::sensor::kubelet::KubeletSensor;
 use crate::sensor::manifest::ManifestSensor;
 use crate::sensor::process::ProcessSensor;
 
@@ -30,6 +34,10 @@ pub struct Readings {
     pub alias: Reading<AliasView>,
     /// The manifest directory.
     pub manifest: Reading<ManifestView>,
+    /// The kubelet.
+    pub kubelet: Reading<KubeletView>,
+    /// Who else claims the FIP.
+    pub conflict: Reading<ConflictView>,
 }
 
 /// The loop's two heartbeats: the process is found by what the log's directory is called.
@@ -44,15 +52,24 @@ struct LoopSenses {
 pub struct Senses {
     etcd: EtcdSensor,
     alias: Arc<AliasTable>,
+    conflict: ConflictSensor,
     watched_loop: Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)>,
     manifest: Offloaded<ManifestSensor, Reading<ManifestView>>,
+    kubelet: Offloaded<KubeletSensor, Reading<KubeletView>>,
 }
 
 impl Senses {
     /// The senses that a policy asks for.
     #[must_use]
     pub fn new(policy: &Policy, alias: Arc<AliasTable>) -> Self {
-        Self { etcd: EtcdSensor::new(&policy.etcd), alias, watched_loop: watched_loop(policy), manifest: manifest(policy) }
+        Self {
+            etcd: EtcdSensor::new(&policy.etcd),
+            alias,
+            conflict: ConflictSensor::default(),
+            watched_loop: watched_loop(policy),
+            manifest: manifest(policy),
+            kubelet: kubelet(policy),
+        }
     }
 
     /// Takes over a new policy. A sense whose part of it is unchanged goes on with what it knows.
@@ -63,12 +80,19 @@ impl Senses {
         if old.watched_loop != new.watched_loop {
             self.watched_loop = watched_loop(new);
             self.manifest = manifest(new);
+            self.kubelet = kubelet(new);
         }
+    }
+
+    /// How long [`Self::read`] may take, but for a daemon that did not run meanwhile.
+    #[must_use]
+    pub fn longest_read(policy: &Policy) -> Duration {
+        policy.etcd.deadline.max(FILE_DEADLINE)
     }
 
     /// Reads them all. Takes at most the longest of their deadlines.
     pub async fn read(&mut self, policy: &Policy, depth: EtcdDepth) -> Readings {
-        let (etcd, alias, watched_loop, manifest) = tokio::join!(
+        let (etcd, alias, watched_loop, manifest, kubelet) = tokio::join!(
             self.etcd.read(depth),
             self.alias.read(&policy.fip.interface, policy.fip.address),
             self.watched_loop.read(FILE_DEADLINE, |senses| {
@@ -78,10 +102,12 @@ impl Senses {
                 (heartbeat, process)
             }),
             self.manifest.read(FILE_DEADLINE, |sensor| sensor.read(clock::now())),
+            self.kubelet.read(FILE_DEADLINE, |sensor| sensor.read(clock::now())),
         );
         let (heartbeat, process) =
             watched_loop.unwrap_or_else(|reason| (Reading::Unknown(reason.clone()), Reading::Unknown(reason)));
-        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest) }
+        let conflict = self.conflict.read(&policy.fip.interface, policy.fip.address, &alias, clock::now());
+        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest), kubelet: into_reading(kubelet), conflict }
     }
 
     /// A prover for the alias steps.
@@ -98,4 +124,8 @@ fn watched_loop(policy: &Policy) -> Offloaded<LoopSenses, (Reading<HeartbeatView
 
 fn manifest(policy: &Policy) -> Offloaded<ManifestSensor, Reading<ManifestView>> {
     Offloaded::new("the manifest directory", ManifestSensor::new(&policy.watched_loop))
+}
+
+fn kubelet(policy: &Policy) -> Offloaded<KubeletSensor, Reading<KubeletView>> {
+    Offloaded::new("the kubelet's cgroup", KubeletSensor::new(&policy.watched_loop))
 }

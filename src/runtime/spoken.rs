@@ -58,6 +58,8 @@ impl Spoken {
             ("process", unknown(&observation.process)),
             ("alias", unknown(&observation.alias)),
             ("manifest", unknown(&observation.manifest)),
+            ("kubelet", unknown(&observation.kubelet)),
+            ("conflict", unknown(&observation.conflict)),
         ];
         for (sense, reason) in senses {
             if observation.cycle.is_some() && matches!(sense, "heartbeat" | "process") {

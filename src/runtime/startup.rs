@@ -9,15 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock;
-use super::executor::Executor;
+use super::executor::{Executor, Hands, NodeHands};
 use super::pause::PauseFile;
 use super::sd_notify::Notifier;
 use super::senses::Senses;
+use super::signals::Signals;
 use super::supervisor::{Parts, Supervisor};
+use super::world::Node;
+use crate::actuator::manifest_cycle::{CycleError, Recovered};
 use crate::audit::{Audit, AuditEvent};
 use crate::control::lock::{InstanceLock, LockError};
 use crate::control::server::{BindError, ControlServer};
-use crate::decision::observation::CyclePhase;
 use crate::policy::Policy;
 use crate::policy::load::LoadError;
 use crate::policy::reload::PolicyWatch;
@@ -80,6 +82,7 @@ impl StartError {
 /// # Errors
 /// Whatever keeps it from watching; each names its object.
 pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
+    let mut signals = Signals::new().map_err(|error| StartError::Kernel("receive signals", error))?;
     make_dir(&options.runtime_dir)?;
     let lock = Arc::new(InstanceLock::acquire(&options.runtime_dir.join("lock"), clock::wall())?);
     let mut policy_watch = PolicyWatch::new(&options.policy);
@@ -92,8 +95,9 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     audit.emit(&AuditEvent::Started { mode: policy.mode, policy: options.policy.clone() });
 
     let table = Arc::new(AliasTable::open().map_err(|error| StartError::Kernel("open a netlink socket", error))?);
-    let executor = Executor::new(Arc::clone(&table), &policy.state_dir);
+    let executor = Executor::new(NodeHands::new(Arc::clone(&table), &policy.state_dir));
     recover(&executor, &audit).await;
+    recover_elsewhere(&policy, &table, &audit).await;
     let past_cycles = executor.past_cycles(clock::now()).await.unwrap_or_else(|error| {
         tracing::error!(error = %chain(&error), "earlier cycles cannot be read; their budget counts as unspent");
         Vec::new()
@@ -104,41 +108,44 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     }
     let (server, calls) = ControlServer::bind(&options.runtime_dir.join("control.sock"), Arc::clone(&lock))?;
     let serving = tokio::spawn(server.serve());
-    let notifier = Notifier::from_env();
+    let mut notifier = Notifier::from_env();
     notifier.ready();
     let alias_events = watch_alias(&policy);
-    let supervisor = Supervisor::new(Parts {
-        senses: Senses::new(&policy, table),
-        manifest_watch: watch_manifest(&policy),
-        policy,
-        policy_watch,
-        alias_events,
-        executor,
-        past_cycles,
-        pause,
-        audit,
-        notifier,
-        calls,
-    });
-    let outcome = supervisor.run().await.map_err(|error| StartError::Kernel("receive signals", error));
+    let world =
+        Node { senses: Senses::new(&policy, table), manifest_watch: watch_manifest(&policy), policy_watch, alias_events, pause };
+    let supervisor = Supervisor::new(Parts { policy, world, executor, past_cycles, audit, notifier, calls });
+    supervisor.run(signals.stop()).await;
     serving.abort();
     // Joined so that the socket is unlinked before the lock is let go.
     drop(serving.await);
     drop(lock);
-    outcome
+    Ok(())
 }
 
 /// A bad policy must not leave a manifest out that an earlier run took out.
 async fn refuse_policy(options: &Options, error: LoadError, audit: &Audit) -> StartError {
     audit.emit(&AuditEvent::PolicyRejected { path: options.policy.clone(), faults: sentences(&error) });
-    let state_dir = std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(STATE_DIR), PathBuf::from);
+    let state_dir = default_state_dir();
     if state_dir.is_dir()
         && let Ok(table) = AliasTable::open()
     {
-        recover(&Executor::new(Arc::new(table), &state_dir), audit).await;
+        recover(&Executor::new(NodeHands::new(Arc::new(table), &state_dir)), audit).await;
     }
     audit.flush();
     StartError::Policy(error)
+}
+
+/// A policy that names another state directory than the last start's must not leave a manifest out either.
+async fn recover_elsewhere(policy: &Policy, table: &Arc<AliasTable>, audit: &Audit) {
+    let state_dir = default_state_dir();
+    if state_dir != policy.state_dir && state_dir.is_dir() {
+        recover(&Executor::new(NodeHands::new(Arc::clone(table), &state_dir)), audit).await;
+    }
+}
+
+/// The state directory that the unit makes, whatever a policy says.
+fn default_state_dir() -> PathBuf {
+    std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(STATE_DIR), PathBuf::from)
 }
 
 /// `PolicyWatch` answers its first question always; if that ever changes, the file is read here.
@@ -147,11 +154,17 @@ fn unreachable_first_poll(path: &Path) -> Result<Policy, StartError> {
 }
 
 /// Finishes an open cycle and says so; a failure is said too, and nothing is lost by it.
-pub async fn recover(executor: &Executor, audit: &Audit) {
-    let phase = executor.cycle().map_or(CyclePhase::Out, |cycle| cycle.phase);
-    match executor.recover().await {
+pub async fn recover<H: Hands>(executor: &Executor<H>, audit: &Audit) {
+    say_recovered(executor.recover().await, audit);
+}
+
+/// Says how an open cycle was finished, or why it could not be.
+pub fn say_recovered(outcome: Result<Option<Recovered>, CycleError>, audit: &Audit) {
+    match outcome {
         Ok(None) => {}
-        Ok(Some(recovered)) => audit.emit(&AuditEvent::CycleRecovered { phase, outcome: recovered.detail }),
+        Ok(Some(recovered)) => {
+            audit.emit(&AuditEvent::CycleRecovered { phase: recovered.phase, outcome: recovered.detail });
+        }
         Err(error) => {
             tracing::error!(error = %chain(&error), "an open manifest cycle cannot be finished; it is tried again");
         }

@@ -10,19 +10,20 @@
 //! tokio's blocking threads. The loop alone decides, and it alone feeds the watchdog. Steps that ended are
 //! taken *before* the senses are read: a reading from before the end of a step must not judge it.
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock;
-use super::executor::{ALIAS_PATIENCE, Executor, Finished, Order};
+use super::executor::{Ended, Executor, Finished, Order};
 use super::gap::GapWatch;
-use super::pause::PauseFile;
 use super::sd_notify::Notifier;
 use super::senses::{Readings, Senses};
 use super::spoken::Spoken;
+use super::world::World;
 use crate::actuator::alias::AnnounceSchedule;
 use crate::audit::{Audit, AuditEvent, evidence};
 use crate::control::recent::{RecentStep, RecentSteps};
@@ -36,37 +37,23 @@ use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::Policy;
 use crate::policy::diff::diff;
-use crate::policy::reload::PolicyWatch;
-use crate::sensor::alias::AliasEvents;
-use crate::sensor::manifest::ManifestWatch;
 
 /// Least time between two rounds: a storm of events must not become a busy loop.
 const ROUND_MIN: Duration = Duration::from_millis(20);
-
-/// How long a stop may take until the manifest is back; below the unit's `TimeoutStopSec`.
-const STOP_LIMIT: Duration = Duration::from_secs(40);
 
 /// Between two attempts to finish a cycle that could not be finished.
 const RECOVER_EVERY: Duration = Duration::from_secs(10);
 
 /// All that the loop needs; made by `startup`.
-pub struct Parts {
+pub struct Parts<W: World> {
     /// The policy in force.
     pub policy: Policy,
-    /// Its file.
-    pub policy_watch: PolicyWatch,
-    /// The senses.
-    pub senses: Senses,
-    /// Wakes when an address or a link changes; `None` if the kernel would not say.
-    pub alias_events: Option<AliasEvents>,
-    /// Wakes when the manifest directory changes.
-    pub manifest_watch: ManifestWatch,
+    /// Senses, what wakes, what an operator says.
+    pub world: W,
     /// The hands.
-    pub executor: Executor,
+    pub executor: Executor<W::Hands>,
     /// Cycles that earlier runs carried out.
     pub past_cycles: Vec<Moment>,
-    /// The operator's pause.
-    pub pause: PauseFile,
     /// Where everything is said.
     pub audit: Audit,
     /// systemd.
@@ -76,9 +63,9 @@ pub struct Parts {
 }
 
 /// The loop.
-pub struct Supervisor {
-    pub(super) parts: Parts,
-    machine: Machine,
+pub struct Supervisor<W: World> {
+    pub(super) parts: Parts<W>,
+    pub(super) machine: Machine,
     pub(super) summary: PolicySummary,
     spoken: Spoken,
     gap: GapWatch,
@@ -86,7 +73,7 @@ pub struct Supervisor {
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
     pub(super) last: Option<(Observation, Decision)>,
-    finished: Vec<Finished>,
+    pub(super) ended: Vec<Ended>,
     recover_at: Moment,
 }
 
@@ -96,12 +83,12 @@ enum Woke {
     Stop(&'static str),
 }
 
-impl Supervisor {
+impl<W: World> Supervisor<W> {
     /// A loop that has not begun.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts<W>) -> Self {
         let now = clock::now();
-        let summary = PolicySummary::of(&parts.policy, PathBuf::from(parts.policy_watch.path()), now);
+        let summary = PolicySummary::of(&parts.policy, PathBuf::from(parts.world.policy_path()), now);
         Self {
             machine: Machine::new(now, &parts.past_cycles),
             summary,
@@ -111,58 +98,66 @@ impl Supervisor {
             recent: RecentSteps::default(),
             started_at: now,
             last: None,
-            finished: Vec::new(),
+            ended: Vec::new(),
             recover_at: now,
             parts,
         }
     }
 
-    /// Runs until a signal asks it to stop.
-    ///
-    /// # Errors
-    /// Signals cannot be received.
-    pub async fn run(mut self) -> std::io::Result<()> {
-        let mut signals = Signals::new()?;
+    /// Runs until `stop` says why to end.
+    pub async fn run(mut self, stop: impl Future<Output = &'static str>) {
+        tokio::pin!(stop);
         let mut depth = EtcdDepth::Status;
         loop {
             let began = clock::now();
             self.note_gap(began);
-            self.adopt_policy(began);
-            self.finish_an_open_cycle(began).await;
-            self.take_finished();
+            self.adopt_policy(began).await;
+            self.take_ended();
+            self.finish_an_open_cycle(began);
             let decision = self.round(depth).await;
             depth = decision.etcd_depth;
             let deadline = self.deadline(&decision).max(began + ROUND_MIN);
             self.gap.expect_back_by(deadline);
-            match self.sleep(deadline, began + ROUND_MIN, &mut signals).await {
+            match self.sleep(deadline, began + ROUND_MIN, stop.as_mut()).await {
                 Woke::Round => {}
                 Woke::Stop(why) => {
                     self.stop(why).await;
-                    return Ok(());
+                    return;
                 }
             }
         }
     }
 
-    /// Reads, decides, says, begins.
-    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+    /// Reads all senses. A pause of this daemon while it reads counts like one while it sleeps: what was read before
+    /// it is void.
+    pub(super) async fn observe(&mut self, depth: EtcdDepth) -> Observation {
         let in_flight = self.parts.executor.in_flight();
-        let readings = self.parts.senses.read(&self.parts.policy, depth).await;
-        let now = clock::now();
-        let Readings { etcd, heartbeat, process, alias, manifest } = readings;
+        self.gap.expect_back_by(clock::now() + Senses::longest_read(&self.parts.policy));
+        let readings = self.parts.world.read(&self.parts.policy, depth).await;
+        // Some were read before the gap and some after it: together they are no observation.
+        self.note_gap(clock::now());
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
             process,
             alias,
             manifest,
+            kubelet,
+            conflict,
             cycle: self.parts.executor.cycle(),
             in_flight,
-            paused: self.parts.pause.in_force(clock::wall()),
+            paused: self.parts.world.paused(clock::wall()),
             resumed_at: self.gap.resumed_at(),
         };
         self.parts.executor.show(&observation);
-        self.parts.manifest_watch.check();
+        observation
+    }
+
+    /// Reads, decides, says, begins.
+    async fn round(&mut self, depth: EtcdDepth) -> Decision {
+        let observation = self.observe(depth).await;
+        let now = clock::now();
         let decision = self.machine.step(&observation, &self.parts.policy, now);
         self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
         for step in &decision.start {
@@ -179,7 +174,7 @@ impl Supervisor {
         decision
     }
 
-    fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
+    pub(super) fn begin(&mut self, step: StepKind, observation: &Observation, verdict: Verdict, repeat: bool) {
         let now = clock::now();
         let routine = repeat || step == StepKind::RenewAlias;
         if !routine {
@@ -187,38 +182,53 @@ impl Supervisor {
             self.parts.audit.emit(&AuditEvent::StepStarted { step, verdict, evidence });
         }
         self.machine.on_step_started(step, now);
-        let prover = self.parts.senses.prover();
+        let prover = self.parts.world.prover();
         self.parts.executor.start(Order { step, verdict, routine }, &self.parts.policy, prover);
     }
 
-    /// Steps that ended since the last round: to the machine, the audit and `status`.
-    fn take_finished(&mut self) {
-        for finished in std::mem::take(&mut self.finished) {
-            let Finished { step, verdict, started_at, outcome, routine } = finished;
-            let now = clock::now();
-            self.machine.on_step_finished(step, &outcome);
-            let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
-            if succeeded && !routine && matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias) {
-                self.repeats = AnnounceSchedule::starting(now);
+    /// What ended since the last round: to the machine, the audit and `status`.
+    pub(super) fn take_ended(&mut self) {
+        for ended in std::mem::take(&mut self.ended) {
+            match ended {
+                Ended::Step(finished) => self.take_finished(finished),
+                Ended::Recovery(outcome) => super::startup::say_recovered(outcome, &self.parts.audit),
             }
-            if succeeded && step == StepKind::ReleaseAlias {
-                self.repeats.stop();
-            }
-            if routine && succeeded {
-                if step == StepKind::RenewAlias {
-                    self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
-                }
-                continue;
-            }
-            let duration = now.since(started_at);
-            let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
-            self.parts.audit.emit(&match outcome.clone() {
-                StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
-                StepOutcome::Failed(reason) => AuditEvent::StepFailed { step, verdict, reason, duration, evidence },
-                StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
-            });
-            self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
         }
+    }
+
+    fn take_finished(&mut self, finished: Finished) {
+        let Finished { step, verdict, started_at, outcome, routine } = finished;
+        let now = clock::now();
+        let arrival = step == StepKind::ApplyAlias || (step == StepKind::AnnounceAlias && self.machine.announces_arrival());
+        self.machine.on_step_finished(step, &outcome, now);
+        let succeeded = matches!(outcome, StepOutcome::Succeeded(_));
+        if succeeded && !routine && arrival {
+            self.repeats = AnnounceSchedule::starting(now);
+        }
+        if succeeded && step == StepKind::ReleaseAlias {
+            self.repeats.stop();
+        }
+        if routine && step == StepKind::AnnounceAlias && matches!(outcome, StepOutcome::Refused(_)) {
+            // A repeat that is refused: the FIP is elsewhere by now, and its new place is announced there.
+            self.repeats.stop();
+            return;
+        }
+        if routine && succeeded {
+            if step == StepKind::RenewAlias {
+                self.parts.audit.emit(&AuditEvent::LeaseRenewed { valid_for: self.parts.policy.limits.alias_lease });
+            }
+            return;
+        }
+        let duration = now.since(started_at);
+        let evidence = self.last.as_ref().map(|(observation, _)| evidence(observation, now)).unwrap_or_default();
+        self.parts.audit.emit(&match outcome.clone() {
+            StepOutcome::Succeeded(seen) => AuditEvent::StepSucceeded { step, verdict, seen, duration, evidence },
+            StepOutcome::Failed(reason) | StepOutcome::PodStuck(reason) => {
+                AuditEvent::StepFailed { step, verdict, reason, duration, evidence }
+            }
+            StepOutcome::Refused(reason) => AuditEvent::StepRefused { step, verdict, reason, evidence },
+        });
+        self.recent.push(RecentStep { step, verdict, started_at, ended_at: now, outcome });
     }
 
     /// A pause of this daemon voids ages; what was under way when it began has been bounded by its own deadlines.
@@ -231,19 +241,21 @@ impl Supervisor {
         }
     }
 
-    fn adopt_policy(&mut self, now: Moment) {
-        let path = self.parts.policy_watch.path().to_owned();
-        match self.parts.policy_watch.poll() {
+    async fn adopt_policy(&mut self, now: Moment) {
+        let path = self.parts.world.policy_path().to_owned();
+        match self.parts.world.edited_policy() {
             None => {}
-            Some(Ok(policy)) => {
-                let changes = diff(&self.parts.policy, &policy);
-                self.parts.senses.adopt(&self.parts.policy, &policy);
-                if self.parts.policy.watched_loop.manifest != policy.watched_loop.manifest {
-                    self.parts.manifest_watch = super::startup::watch_manifest(&policy);
+            Some(Ok(mut policy)) => {
+                let mut changes = diff(&self.parts.policy, &policy);
+                if policy.state_dir != self.parts.policy.state_dir {
+                    // An open cycle is in the journal that was read at the start, and is closed there.
+                    policy.state_dir.clone_from(&self.parts.policy.state_dir);
+                    changes.push("state_dir counts from the next start on".to_owned());
                 }
-                if self.parts.policy.fip != policy.fip {
-                    self.parts.alias_events = super::startup::watch_alias(&policy);
+                if super::farewell::ends_our_say(&self.parts.policy, &policy) {
+                    self.farewell().await;
                 }
+                self.parts.world.adopt(&self.parts.policy, &policy);
                 self.summary = PolicySummary::of(&policy, path.clone(), now);
                 self.parts.policy = policy;
                 self.parts.audit.emit(&AuditEvent::PolicyLoaded { path, diff: changes });
@@ -257,11 +269,11 @@ impl Supervisor {
     }
 
     /// An entry that stayed open (a read-only disk, say) is tried again, between steps.
-    async fn finish_an_open_cycle(&mut self, now: Moment) {
+    fn finish_an_open_cycle(&mut self, now: Moment) {
         let open = self.parts.executor.cycle().is_some() && !self.parts.executor.is_busy(Lane::Loop);
         if open && now >= self.recover_at {
             self.recover_at = now + RECOVER_EVERY;
-            super::startup::recover(&self.parts.executor, &self.parts.audit).await;
+            self.parts.executor.start_recovery();
         }
     }
 
@@ -272,7 +284,10 @@ impl Supervisor {
     }
 
     /// Sleeps until `deadline`; an event ends it early, but not before `earliest`. Answers questions meanwhile.
-    async fn sleep(&mut self, deadline: Moment, earliest: Moment, signals: &mut Signals) -> Woke {
+    async fn sleep<S>(&mut self, deadline: Moment, earliest: Moment, mut stop: Pin<&mut S>) -> Woke
+    where
+        S: Future<Output = &'static str>,
+    {
         let until = |moment: Moment| tokio::time::sleep(moment.since(clock::now()));
         let at_deadline = until(deadline);
         tokio::pin!(at_deadline);
@@ -280,75 +295,15 @@ impl Supervisor {
             let parts = &mut self.parts;
             tokio::select! {
                 biased;
-                why = signals.stop() => return Woke::Stop(why),
+                why = stop.as_mut() => return Woke::Stop(why),
                 () = &mut at_deadline => return Woke::Round,
-                Some(call) = parts.calls.recv() => self.answer(call),
-                finished = parts.executor.next_finished() => { self.finished.push(finished); break }
-                () = changed(parts.alias_events.as_ref()) => break,
-                () = parts.manifest_watch.changed() => break,
-                () = parts.policy_watch.wake() => break,
+                // Whoever paused and then looks must see it.
+                Some(call) = parts.calls.recv() => if self.answer(call) { break },
+                ended = parts.executor.next_ended() => { self.ended.push(ended); break }
+                () = parts.world.changed() => break,
             }
         }
         until(earliest).await;
         Woke::Round
-    }
-
-    /// Ends in order: no new step; a manifest that is out goes back; a lease runs out by itself, so that a
-    /// restart within its lifetime takes it up again.
-    async fn stop(&mut self, why: &'static str) {
-        self.parts.audit.emit(&AuditEvent::Stopping { reason: why.to_owned() });
-        self.parts.notifier.stopping(why);
-        let began = clock::now();
-        self.parts.executor.stop();
-        while self.parts.executor.is_busy(Lane::Alias) || self.parts.executor.is_busy(Lane::Loop) {
-            let waited = clock::now().since(began);
-            if waited >= STOP_LIMIT {
-                tracing::error!("a cycle has not ended; the next start finishes it");
-                break;
-            }
-            if waited >= ALIAS_PATIENCE {
-                self.parts.executor.drop_alias_steps();
-            }
-            match tokio::time::timeout(Duration::from_millis(250), self.parts.executor.next_finished()).await {
-                Ok(finished) => self.finished.push(finished),
-                Err(_elapsed) => self.parts.notifier.feed(clock::now()),
-            }
-        }
-        self.take_finished();
-        self.parts.audit.flush();
-    }
-}
-
-async fn changed(events: Option<&AliasEvents>) {
-    match events {
-        Some(events) => events.changed().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The signals that mean something. `SIGHUP` only ends a sleep: the policy file is looked at every round.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn stop(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hangup.recv() => {}
-            }
-        }
     }
 }

@@ -5,14 +5,16 @@
 //! Fields get the prefix `FIP_LOG_`, so that they are never mistaken for the audit's.
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 use tracing::level_filters::LevelFilter;
-use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-use crate::audit::journald::IDENTIFIER;
+use super::stderr::ImpatientStderr;
+use crate::audit::journal_layer::JournalLayer;
+use crate::audit::journald::JOURNAL_SOCKET;
 
 /// The variable that holds the filter.
 pub const FILTER_VARIABLE: &str = "FIP_WATCHDOG_LOG";
@@ -27,20 +29,13 @@ pub fn tracing_setup() -> Result<(), TryInitError> {
     let filter =
         EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).with_env_var(FILTER_VARIABLE).from_env_lossy();
     let registry = tracing_subscriber::registry().with(filter);
-    let journal = if stderr_is_the_journal() { tracing_journald::layer().ok() } else { None };
+    let journal = if stderr_is_the_journal() { JournalLayer::open(Path::new(JOURNAL_SOCKET)).ok() } else { None };
     if let Some(journal) = journal {
-        // Their default makes every INFO a notice, which is what the audit's own changes are.
-        let priorities =
-            PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::default() };
-        let journal = journal
-            .with_syslog_identifier(IDENTIFIER.to_owned())
-            .with_field_prefix(Some("FIP_LOG".to_owned()))
-            .with_priority_mappings(priorities);
         registry.with(journal).try_init()
     } else {
         // NO_COLOR (https://no-color.org) counts when it is set and not empty.
         let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        registry.with(tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colour)).try_init()
+        registry.with(tracing_subscriber::fmt::layer().with_writer(|| ImpatientStderr).with_ansi(colour)).try_init()
     }
 }
 

@@ -1,7 +1,9 @@
 //! The senses: one file each, from the world to a [`Reading`](crate::decision::observation::Reading).
 
 pub mod alias;
+pub mod conflict;
 pub mod etcd;
 pub mod heartbeat;
+pub mod kubelet;
 pub mod manifest;
 pub mod process;

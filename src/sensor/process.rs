@@ -16,6 +16,7 @@ mod search;
 use std::time::Duration;
 
 use proc_files::Counters;
+pub(crate) use proc_files::is_init_in;
 use search::Found;
 
 use crate::decision::observation::{LoopProcess, ProcessView, Reading};

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
+mod conflict;
 mod segment;
 mod steps;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use fip_watchdog::actuator::arp::{ArpWire, PacketWire, ProbeOutcome};
 use fip_watchdog::decision::observation::{AliasEntry, AliasView, Reading};
-use fip_watchdog::sensor::alias::{Added, AddressTable, AliasEvents, AliasTable, TableError};
+use fip_watchdog::sensor::alias::{Added, AddressTable, AliasEvents, AliasTable, Lifetime, TableError};
 use segment::{NODE, Segment, eventually, run};
 
 const FIP: Ipv4Addr = Ipv4Addr::new(192, 168, 111, 200);
@@ -56,15 +57,15 @@ fn the_link_is_read_with_the_addresses() {
 fn an_alias_is_added_once_leased_renewed_handed_over_and_removed() {
     Segment::new().inside(async |_| {
         let table = AliasTable::open().unwrap();
-        assert_eq!(table.set_lifetime("eth0", FIP, None).await, Err(TableError::NoAlias(FIP)));
+        assert_eq!(table.set_lifetime("eth0", FIP, Lifetime::Forever).await, Err(TableError::NoAlias(FIP)));
         assert_eq!(table.add("eth0", FIP, LEASE).await, Ok(Added::New));
         assert_eq!(table.add("eth0", FIP, LEASE).await, Ok(Added::AlreadyThere));
         assert!(view(&table).await.lease().is_some_and(|left| left <= LEASE));
 
-        table.set_lifetime("eth0", FIP, Some(Duration::from_secs(1000))).await.unwrap();
+        table.set_lifetime("eth0", FIP, Lifetime::Leased(Duration::from_secs(1000))).await.unwrap();
         assert!(view(&table).await.lease().is_some_and(|left| left > Duration::from_secs(900)));
-        table.set_lifetime("eth0", FIP, None).await.unwrap();
-        assert_eq!(view(&table).await.entries, [AliasEntry { prefix_len: 32, valid_for: None }]);
+        table.set_lifetime("eth0", FIP, Lifetime::Forever).await.unwrap();
+        assert_eq!(view(&table).await.entries, [AliasEntry { prefix_len: 32, valid_for: None, lent: false }]);
 
         assert_eq!(table.remove("eth0", FIP).await, Ok(1));
         assert_eq!(table.remove("eth0", FIP).await, Ok(0));
@@ -92,7 +93,7 @@ fn a_handed_over_alias_looks_exactly_like_the_loops_own() {
         let table = AliasTable::open().unwrap();
         table.add("eth0", FIP, LEASE).await.unwrap();
         assert_ne!(show(), loops_own);
-        table.set_lifetime("eth0", FIP, None).await.unwrap();
+        table.set_lifetime("eth0", FIP, Lifetime::Forever).await.unwrap();
         assert_eq!(show(), loops_own);
     });
 }
@@ -150,7 +151,7 @@ fn address_and_link_changes_wake_and_renewals_do_too() {
         };
         table.add("eth0", FIP, LEASE).await.unwrap();
         wakes("an add").await;
-        table.set_lifetime("eth0", FIP, Some(LEASE)).await.unwrap();
+        table.set_lifetime("eth0", FIP, Lifetime::Leased(LEASE)).await.unwrap();
         wakes("a renewal").await;
         table.remove("eth0", FIP).await.unwrap();
         wakes("a removal").await;

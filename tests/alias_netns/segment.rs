@@ -59,6 +59,17 @@ impl Segment {
         });
     }
 
+    /// Run something on a thread of its own that lives in the neighbour's namespace.
+    pub fn neighbour_speaks<F>(&self, body: F)
+    where
+        F: AsyncFnOnce() + Send,
+    {
+        within(&self.neighbour, || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(body());
+        });
+    }
+
     /// Whether the neighbour reaches an address: its kernel refuses the connection, as nobody listens.
     pub fn neighbour_reaches(&self, address: Ipv4Addr) -> bool {
         within(&self.neighbour, || {

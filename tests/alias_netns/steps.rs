@@ -58,7 +58,15 @@ fn apply_renew_hand_over_and_release_follow_each_other_and_the_neighbour_reaches
         let proof = Proof { member_id: 1, leader: 1, raft_term: 3, at: clock::now() };
         assert_succeeded(&leads.renew(proof).await);
         assert_succeeded(&leads.hand_over().await);
-        assert_eq!(view(&table).await.entries, [AliasEntry { prefix_len: 32, valid_for: None }]);
+        assert_eq!(view(&table).await.entries, [AliasEntry { prefix_len: 32, valid_for: None, lent: false }]);
+        assert_succeeded(&leads.lease().await);
+        let lent = view(&table).await;
+        assert!(lent.is_lent() && lent.lease().is_some(), "{lent:?}");
+        assert_succeeded(&leads.renew(proof).await);
+        assert!(view(&table).await.is_lent(), "a renewal keeps the mark");
+        assert!(segment.neighbour_reaches(FIP));
+        assert_succeeded(&leads.hand_over().await);
+        assert_eq!(view(&table).await.entries, [AliasEntry { prefix_len: 32, valid_for: None, lent: false }]);
         assert_succeeded(&leads.announce().await);
         assert!(matches!(leads.release().await, StepOutcome::Refused(_)), "it leads");
 

@@ -25,7 +25,7 @@ const POLICY_BYTES_MAX: u64 = 1 << 20;
 /// Parses, dispatches, and turns the outcome into an exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let words = name_first(std::env::args_os().collect());
     let outcome = match delegated(&words) {
         Some(outcome) => outcome,
         None => own(&words),
@@ -38,6 +38,22 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `--lab NAME` may stand before any subcommand's name: for those that parse their own arguments it is moved behind it.
+fn name_first(mut words: Vec<OsString>) -> Vec<OsString> {
+    let is = |at: usize, wanted: &[&str]| words.get(at).and_then(|word| word.to_str()).is_some_and(|word| wanted.contains(&word));
+    let joined = words.get(1).and_then(|word| word.to_str()).is_some_and(|word| word.starts_with("--lab="));
+    let name_at = match () {
+        () if is(1, &["--lab"]) => 3,
+        () if joined => 2,
+        () => return words,
+    };
+    if is(name_at, &["run", "list", "probe"]) {
+        let name = words.remove(name_at);
+        words.insert(1, name);
+    }
+    words
 }
 
 /// Subcommands that parse their own arguments; the first of those is the subcommand's name.
@@ -77,9 +93,9 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Exec { node, argv } => return exec(&cli.lab, node, &argv).await,
         Verb::Fault(args) => return break_or_heal(&cli.lab, args, true).await,
         Verb::Heal(args) => return break_or_heal(&cli.lab, args, false).await,
-        // Taken before options that stand in front of the name were read.
+        // Taken before other options that stand in front of the name were read.
         Verb::Probe(_) | Verb::Run(_) | Verb::List(_) => {
-            say("fip-lab: options stand behind this subcommand's name, as in: fip-lab run --lab NAME …");
+            say("fip-lab: options other than --lab stand behind this subcommand's name, as in: fip-lab run --json …");
             return Ok(ExitCode::from(EX_USAGE));
         }
     }
@@ -187,4 +203,23 @@ fn print(text: &str) -> anyhow::Result<()> {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let cause = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ordered(words: &[&str]) -> Vec<OsString> {
+        name_first(words.iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn the_instance_may_be_named_before_or_behind_the_subcommand() {
+        let behind: Vec<OsString> = ["fip-lab", "run", "--lab", "a", "quiet"].iter().map(OsString::from).collect();
+        assert_eq!(ordered(&["fip-lab", "--lab", "a", "run", "quiet"]), behind);
+        assert_eq!(ordered(&["fip-lab", "run", "--lab", "a", "quiet"]), behind);
+        let own = ["fip-lab", "--lab", "a", "up"];
+        assert_eq!(ordered(&own), own.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(ordered(&["fip-lab", "--lab=a", "list"])[1], "list");
+    }
 }

@@ -47,8 +47,14 @@ pub fn catalogue() -> &'static [FaultInfo] {
     &CATALOGUE
 }
 
-static CATALOGUE: [FaultInfo; 26] = [
+static CATALOGUE: [FaultInfo; 29] = [
     fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
+    fault(
+        "loop-freeze",
+        &[],
+        "puts the loop's shell and its children into a frozen cgroup, where even SIGKILL stays pending, as in uninterruptible sleep",
+        "thaws them; what was sent meanwhile takes effect",
+    ),
     fault("loop-kill", &[], "SIGKILL to the loop's shell", "none: the kubelet starts it again"),
     fault(
         "log-reader-dead",
@@ -69,6 +75,12 @@ static CATALOGUE: [FaultInfo; 26] = [
         &[optional("restart", "yes|no")],
         "SIGKILL to etcd; `no` keeps systemd from starting it again",
         "starts it if it does not run",
+    ),
+    fault(
+        "etcd-unreachable",
+        &[],
+        "drops everything to and from port 2379 on the node's loopback: loop and watchdog reach their etcd no more, which itself is well",
+        "the filter goes",
     ),
     fault("move-leader", &[], "makes the node's etcd the leader; nothing if it is", "none"),
     fault(
@@ -99,9 +111,9 @@ static CATALOGUE: [FaultInfo; 26] = [
     ),
     fault(
         "disk-full",
-        &[optional("path", "/etc/kubernetes"), optional("how", "fill|mount")],
+        &[optional("path", "/etc/kubernetes"), optional("how", "fill|mount|copy")],
         "`fill`: fills the file system that path is on (the node's root is one); `mount`: mounts a tiny full one over path, hiding \
-         what is there",
+         what is there; `copy`: the same with a copy of what is there",
         "frees it",
     ),
     fault(
@@ -123,7 +135,7 @@ static CATALOGUE: [FaultInfo; 26] = [
     ),
     fault(
         "kubelet-mode",
-        &[required("mode", "sources-not-ready,watch-dead,unkillable,log-reader-dead")],
+        &[required("mode", "sources-not-ready,watch-dead,unkillable,log-reader-dead,evict,termination-stuck")],
         "sets the kubelet's faults, separated by commas, in place of those before",
         "none of them",
     ),
@@ -135,6 +147,7 @@ static CATALOGUE: [FaultInfo; 26] = [
         "unmasks and starts it",
     ),
     fault("watchdog-stop", &[], "systemctl stop: an orderly end", "starts it"),
+    fault("watchdog-restart", &[], "systemctl restart: an orderly end and a start at once, as an upgrade does", "none"),
     fault("watchdog-start", &[], "systemctl start", "stops it"),
     fault("watchdog-mask", &[], "no start from now on; one that runs goes on", "unmasks and starts it"),
     fault("watchdog-unmask", &[], "may be started again", "none"),

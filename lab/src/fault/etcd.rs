@@ -6,10 +6,13 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Target;
+use super::network::{delete_table, netns_nft};
 use crate::node::NodeId;
 use crate::ready::{MemberStatus, member_status};
 
 const UNIT: &str = "etcd.service";
+/// The table that `etcd-unreachable` makes.
+const TABLE: &str = "fiplab_etcd";
 /// A leader hands over within an election timeout or refuses.
 const MOVE_LIMIT: Duration = Duration::from_secs(8);
 /// A restart setting of the unit, gone with the next boot like everything in the node.
@@ -35,6 +38,22 @@ pub(super) async fn resume(target: &Target<'_>) -> anyhow::Result<()> {
         Some(pid) => kill_process(pid, Signal::CONT).context("cannot continue etcd"),
         None => Ok(()),
     }
+}
+
+/// Established connections too: the watchdog keeps one.
+pub(super) async fn cut_off(target: &Target<'_>) -> anyhow::Result<()> {
+    delete_table(target, TABLE).await?;
+    let chain = |hook: &str, link: &str| {
+        format!(
+            " chain {hook} {{ type filter hook {hook} priority 0; policy accept; {link} lo tcp dport 2379 drop; {link} lo tcp sport 2379 drop; }}\n"
+        )
+    };
+    let rules = format!("table ip {TABLE} {{\n{}{}}}\n", chain("input", "iif"), chain("output", "oif"));
+    netns_nft(target, &rules).await
+}
+
+pub(super) async fn let_in(target: &Target<'_>) -> anyhow::Result<()> {
+    delete_table(target, TABLE).await
 }
 
 pub(super) async fn kill(target: &Target<'_>) -> anyhow::Result<()> {

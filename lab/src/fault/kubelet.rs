@@ -6,7 +6,7 @@ use super::Target;
 
 const UNIT: &str = "kubelet.service";
 /// What the stand-in knows; it ignores other words, and a fault that does nothing helps nobody.
-const MODES: [&str; 4] = ["sources-not-ready", "watch-dead", "unkillable", "log-reader-dead"];
+const MODES: [&str; 6] = ["sources-not-ready", "watch-dead", "unkillable", "log-reader-dead", "evict", "termination-stuck"];
 
 pub(super) fn set_modes(target: &Target<'_>) -> anyhow::Result<()> {
     write(target, &parse(target.arg("mode", ""))?)

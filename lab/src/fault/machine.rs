@@ -46,7 +46,16 @@ pub(super) fn thaw(target: &Target<'_>) -> anyhow::Result<()> {
 
 pub(super) async fn fill_disk(target: &Target<'_>) -> anyhow::Result<()> {
     let path = disk_path(target)?;
-    if target.choice("how", &["fill", "mount"])? == "mount" {
+    let how = target.choice("how", &["fill", "mount", "copy"])?;
+    if how == "copy" {
+        // Made aside and moved, so that nothing is missing for a moment.
+        let script = "mkdir -p /run/fip-lab-tiny; mount -t tmpfs -o size=1m,mode=0755 \"$2\" /run/fip-lab-tiny; \
+                      cp -a \"$1\"/. /run/fip-lab-tiny/; head -c 2M /dev/zero >/run/fip-lab-tiny/\"$3\" 2>/dev/null || :; \
+                      mount --bind /run/fip-lab-tiny \"$1\"; umount /run/fip-lab-tiny";
+        target.shell(script, &[path, TINY, FILLER]).await?;
+        return Ok(());
+    }
+    if how == "mount" {
         let script = "mkdir -p \"$1\"; mount -t tmpfs -o size=16k,mode=0755 \"$2\" \"$1\"; head -c 1M /dev/zero >\"$1/$3\" 2>/dev/null || :";
         target.shell(script, &[path, TINY, FILLER]).await?;
         return Ok(());

@@ -78,11 +78,13 @@ pub async fn inject(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String,
 async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
     match name {
         "loop-stop" => process::stop_loop(target),
+        "loop-freeze" => process::freeze_loop(target),
         "loop-kill" => process::kill_loop(target),
         "log-reader-dead" => process::kill_log_reader(target),
         "child-hang" => process::hang_child(target).await,
         "etcd-stop" => etcd::stop(target).await,
         "etcd-kill" => etcd::kill(target).await,
+        "etcd-unreachable" => etcd::cut_off(target).await,
         "move-leader" => etcd::move_leader(target).await,
         "link-down" => network::link_down(target).await,
         "partition" => network::partition(target).await,
@@ -100,6 +102,7 @@ async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "kubelet-stop" => kubelet::stop(target).await,
         "watchdog-kill" => watchdog::kill(target).await,
         "watchdog-stop" => watchdog::stop(target).await,
+        "watchdog-restart" => watchdog::restart(target).await,
         "watchdog-start" => watchdog::start(target).await,
         "watchdog-mask" => watchdog::mask(target).await,
         "watchdog-unmask" => watchdog::unmask(target).await,
@@ -124,10 +127,12 @@ pub async fn heal(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String, S
 async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
     match name {
         "loop-stop" => process::continue_loop(target),
+        "loop-freeze" => process::thaw_loop(target),
         "log-reader-dead" => process::replace_container_without_reader(target),
         "child-hang" => process::release_child(target).await,
         "etcd-stop" => etcd::resume(target).await,
         "etcd-kill" => etcd::start(target).await,
+        "etcd-unreachable" => etcd::let_in(target).await,
         "link-down" => network::link_up(target).await,
         "partition" => network::join(target).await,
         "fip-add" => network::delete_fip(target).await,
@@ -143,7 +148,8 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "watchdog-stop" => watchdog::start(target).await,
         "watchdog-start" => watchdog::stop(target).await,
         // Over by itself, or itself a cure.
-        "loop-kill" | "move-leader" | "fip-del" | "manifest-restore" | "manifest-touch" | "watchdog-unmask" => Ok(()),
+        "loop-kill" | "move-leader" | "fip-del" | "manifest-restore" | "manifest-touch" | "watchdog-unmask"
+        | "watchdog-restart" => Ok(()),
         other => anyhow::bail!("there is no fault {other:?}"),
     }
 }

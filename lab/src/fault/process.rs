@@ -58,6 +58,16 @@ pub(super) fn continue_loop(target: &Target<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+pub(super) fn freeze_loop(target: &Target<'_>) -> anyhow::Result<()> {
+    let shell = loop_pid(target)?;
+    let family: Vec<Pid> = [shell].into_iter().chain(descendants(shell)).collect();
+    target.lab.freeze_apart(target.node, &family)
+}
+
+pub(super) fn thaw_loop(target: &Target<'_>) -> anyhow::Result<()> {
+    target.lab.thaw_apart(target.node)
+}
+
 pub(super) fn kill_loop(target: &Target<'_>) -> anyhow::Result<()> {
     kill_process(loop_pid(target)?, Signal::KILL).context("cannot kill the loop")
 }

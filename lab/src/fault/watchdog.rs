@@ -38,6 +38,12 @@ pub(super) async fn stop(target: &Target<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+pub(super) async fn restart(target: &Target<'_>) -> anyhow::Result<()> {
+    let limit = Duration::from_secs(60);
+    target.lab.exec_ok(target.node, &["systemctl", "restart", UNIT], limit).await?;
+    Ok(())
+}
+
 pub(super) async fn start(target: &Target<'_>) -> anyhow::Result<()> {
     target.run(&["systemctl", "start", UNIT]).await?;
     Ok(())

@@ -67,6 +67,18 @@ pub fn join(dirs: &[PathBuf]) -> usize {
     dirs.iter().filter(|dir| fs::write(dir.join("cgroup.procs"), "0").is_ok()).count()
 }
 
+/// Moves the calling process from the kubelet's service to one beside it, as the processes between runtime and container belong
+/// to the runtime's service: a kubelet that is stopped leaves nothing behind in its own. Elsewhere nothing is moved.
+pub fn leave_the_kubelets_service() {
+    for hierarchy in hierarchies().unwrap_or_default() {
+        let Some(own) = hierarchy.bases.last().filter(|own| own.ends_with("kubelet.service")) else { continue };
+        if let Ok(dir) = create_dir(&hierarchy.mount.join(own).with_file_name("containerd.service")) {
+            // Best effort: where it fails the process stays where it is.
+            let _moved = join(&[dir]);
+        }
+    }
+}
+
 struct Hierarchy {
     mount: PathBuf,
     /// Where to try, relative to the mount: its root, then the caller's own cgroup and its parents.

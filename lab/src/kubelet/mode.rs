@@ -18,6 +18,10 @@ pub struct Modes {
     pub watch_dead: bool,
     /// Containers do not die by signals.
     pub unkillable: bool,
+    /// The eviction manager ends every pod and lets none start: a node under disk pressure.
+    pub evict: bool,
+    /// The worker of a pod that is removed never finishes.
+    pub termination_stuck: bool,
     /// The log reader of the containers that run when this is switched on is killed; a new container has a new one.
     pub log_reader_dead: bool,
 }
@@ -32,6 +36,8 @@ impl Modes {
                 "sources-not-ready" => modes.sources_not_ready = true,
                 "watch-dead" => modes.watch_dead = true,
                 "unkillable" => modes.unkillable = true,
+                "evict" => modes.evict = true,
+                "termination-stuck" => modes.termination_stuck = true,
                 "log-reader-dead" => modes.log_reader_dead = true,
                 other => say(&format!("\"Unknown mode\" mode={other:?}")),
             }
@@ -42,7 +48,12 @@ impl Modes {
     /// What the pod workers have to know.
     #[must_use]
     pub fn conditions(self) -> Conditions {
-        Conditions { sources_not_ready: self.sources_not_ready, unkillable: self.unkillable }
+        Conditions {
+            sources_not_ready: self.sources_not_ready,
+            unkillable: self.unkillable,
+            evict: self.evict,
+            termination_stuck: self.termination_stuck,
+        }
     }
 }
 

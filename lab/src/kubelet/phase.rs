@@ -55,4 +55,8 @@ pub struct Conditions {
     pub sources_not_ready: bool,
     /// Signals have no effect on containers.
     pub unkillable: bool,
+    /// The eviction manager ends every pod and lets none start.
+    pub evict: bool,
+    /// A termination that begins now never comes to its end, although the container dies.
+    pub termination_stuck: bool,
 }

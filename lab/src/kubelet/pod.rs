@@ -34,6 +34,10 @@ pub struct Worker {
     forgotten: bool,
     orphan_at: Option<Stamp>,
     kill_failure_said: bool,
+    /// Its termination will not come to an end while the mode holds.
+    held_back: bool,
+    /// The container died meanwhile.
+    died_unseen: bool,
     backoff: Backoff,
     seed: u64,
 }
@@ -55,6 +59,8 @@ impl Worker {
             forgotten: false,
             orphan_at: None,
             kill_failure_said: false,
+            held_back: false,
+            died_unseen: false,
             backoff: Backoff::default(),
             seed,
         };
@@ -131,6 +137,7 @@ impl Worker {
             self.pod.key(),
             self.pod.grace_seconds.max(2)
         ))];
+        self.held_back = conditions.termination_stuck;
         if !conditions.unkillable {
             effects.push(Effect::Term);
         }
@@ -163,6 +170,7 @@ impl Worker {
             Phase::Running if self.wanted => self.restart(now, now, timing),
             // The kubelet does not look at a pod that it was told to remove but may not: the record stays.
             Phase::Running => self.phase = Phase::Ended { at: now },
+            Phase::Terminating { .. } if self.held_back => self.died_unseen = true,
             Phase::Terminating { .. } if self.seen_missing => {
                 let delay = timing.record.pick(self.salt());
                 self.end(now, delay);
@@ -192,7 +200,19 @@ impl Worker {
 
     /// Housekeeping.
     pub fn tick(&mut self, now: Stamp, conditions: Conditions, timing: &Timing) -> Vec<Effect> {
+        if self.held_back && !conditions.termination_stuck {
+            self.held_back = false;
+            if std::mem::take(&mut self.died_unseen) {
+                self.died(now, timing);
+            }
+        }
         match self.phase {
+            Phase::Running if conditions.evict => {
+                self.phase = Phase::Terminating { kill_at: now + timing.retry };
+                vec![Effect::Say(format!("\"Eviction manager: pod is evicted\" pod=\"{}\"", self.pod.key())), Effect::Kill]
+            }
+            // Neither at once nor later, and not as a new pod either.
+            Phase::Ended { .. } if self.wanted && conditions.evict => Vec::new(),
             Phase::Running if !self.wanted && self.orphan_at.is_none() && !conditions.sources_not_ready => {
                 self.terminate(now, conditions, timing)
             }
@@ -237,7 +257,7 @@ impl Worker {
             effects.push(Effect::RemoveLogDir);
         }
         match self.phase {
-            Phase::Due { at, attempt } if at <= now => effects.push(Effect::Start { attempt }),
+            Phase::Due { at, attempt } if at <= now && !conditions.evict => effects.push(Effect::Start { attempt }),
             Phase::Running if !self.wanted && !conditions.sources_not_ready && self.orphan_at.is_some_and(|at| at <= now) => {
                 self.orphan_at = None;
                 self.seen_missing = true;
@@ -272,7 +292,7 @@ impl Worker {
     #[must_use]
     pub fn next_deadline(&self, conditions: Conditions) -> Option<Stamp> {
         let phase = match self.phase {
-            Phase::Due { at, attempt: _ } => Some(at),
+            Phase::Due { at, attempt: _ } => (!conditions.evict).then_some(at),
             Phase::Terminating { kill_at } => Some(kill_at),
             Phase::Running if !self.wanted && !conditions.sources_not_ready => self.orphan_at,
             Phase::Running | Phase::Held | Phase::Ended { .. } => None,

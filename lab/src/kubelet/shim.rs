@@ -84,6 +84,7 @@ pub fn main(args: &[OsString]) -> anyhow::Result<ExitCode> {
 fn hold(spec: &ShimSpec, path: &Path) -> anyhow::Result<ExitCode> {
     // Out of the kubelet's session: what ends the kubelet does not end the container.
     setsid().context("cannot start a session")?;
+    cgroup::leave_the_kubelets_service();
     let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
     let (err_read, err_write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
     let program = std::env::current_exe().context("cannot find the own program")?;

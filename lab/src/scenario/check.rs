@@ -143,6 +143,7 @@ impl Checker {
             | Expect::NeverHolds(_)
             | Expect::NewContainer(_)
             | Expect::ManifestIntact(_)
+            | Expect::WroteNothing(_)
             | Expect::JournalQuiet(_) => false,
         };
         if empty {

@@ -1,3 +1,5 @@
+//! Scenario files that are refused, each with its line.
+
 use super::*;
 
 const HEAD: &str = "name: t\nstory: s\n";

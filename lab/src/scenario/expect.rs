@@ -27,6 +27,8 @@ pub enum Expect {
     NewContainer(NodeSince),
     /// The manifest directory is as it was: names, content, mode, owner.
     ManifestIntact(NodeSince),
+    /// The watchdogs of these nodes changed nothing, counted from outside: no file, no address, no announcement.
+    WroteNothing(NodeSince),
     /// How much the watchdogs of these nodes log.
     JournalQuiet(QuietBound),
 }
@@ -40,7 +42,7 @@ impl Expect {
             Self::TwoHolders(bound) => (None, bound.since.as_ref()),
             Self::HolderAtEnd(bound) => (Some(&bound.node), None),
             Self::FipGoneToEnd(bound) => (None, bound.since.as_ref()),
-            Self::NeverHolds(bound) | Self::NewContainer(bound) | Self::ManifestIntact(bound) => {
+            Self::NeverHolds(bound) | Self::NewContainer(bound) | Self::ManifestIntact(bound) | Self::WroteNothing(bound) => {
                 (Some(&bound.node), bound.since.as_ref())
             }
             Self::Verdicts(bound) => (Some(&bound.node), bound.since.as_ref()),

@@ -13,11 +13,13 @@ use tokio::time::timeout;
 
 use super::clock;
 use super::event::{Event, What};
+use super::expect::Expect;
 use super::file::Scenario;
 use super::judge::{Evidence, Finding};
 use super::lab_api::{self, Lab};
 use super::measure::{Outage, Timeline};
 use super::node::Node;
+use super::outside::Outside;
 use super::record::Record;
 use super::runner::{Run, StepFailed};
 use super::source::{CHANNEL, Sources};
@@ -101,6 +103,8 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     });
     let client = lab_api::client(name, on_change)?;
     let before = lab_api::directories(&lab);
+    let counts = wishes.watchdog && scenario.expect.value.iter().any(|expect| matches!(expect.value, Expect::WroteNothing(_)));
+    let outside = if counts { Some(Outside::start(&lab).await?) } else { None };
 
     let nodes = lab.nodes().len();
     let record = Record::new(nodes, began);
@@ -118,6 +122,10 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     (run.say)("reading the journals to their ends");
     let mut gaps = run.flush().await;
     gaps.extend(run.record.gaps());
+    let deeds = match outside {
+        Some(outside) => outside.finish().await,
+        None => BTreeMap::new(),
+    };
     drop((sources, client));
 
     let Run { record, variables, .. } = run;
@@ -126,7 +134,7 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     let timeline = Timeline::new(nodes, began, ended, events, segments);
     let directories =
         before.into_iter().zip(after).filter_map(|((node, old), (_, new))| Some((node, (old.ok()?, new.ok()?)))).collect();
-    let evidence = Evidence { timeline, variables, directories };
+    let evidence = Evidence { timeline, variables, directories, deeds };
     let mut outcome = judge(scenario, evidence, steps, &gaps);
     outcome.watchdog = wishes.watchdog;
     if !outcome.passed {

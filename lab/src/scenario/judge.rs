@@ -11,6 +11,7 @@ use super::manifest::Directory;
 use super::measure::{Timeline, longest};
 use super::names::{NodeRef, StepName};
 use super::node::Node;
+use super::outside::Deeds;
 use super::view::View;
 
 /// A run, with what is not an event.
@@ -21,6 +22,8 @@ pub struct Evidence {
     pub variables: BTreeMap<String, Node>,
     /// The manifest directories at the begin and at the end.
     pub directories: BTreeMap<Node, (Directory, Directory)>,
+    /// What the watchdogs did, seen from outside; empty unless the scenario asks for it.
+    pub deeds: BTreeMap<Node, Deeds>,
 }
 
 /// One expectation, judged.
@@ -87,6 +90,10 @@ impl Evidence {
             Expect::ManifestIntact(bound) => self.each(&bound.node, "has its manifest directory as it was", |node| {
                 self.directories.get(&node).map_or((false, "not read".to_owned()), |(before, after)| before.compare(after))
             }),
+            Expect::WroteNothing(bound) => self.each(&bound.node, "changes nothing", |node| {
+                let since = run.since(bound.since.as_deref());
+                self.deeds.get(&node).map_or((false, "not watched from outside".to_owned()), |deeds| deeds.judge(since))
+            }),
             Expect::JournalQuiet(bound) => self.quiet(bound),
         }
     }
@@ -94,6 +101,9 @@ impl Evidence {
     /// The same question to each of several nodes.
     fn each(&self, node: &NodeRef, what: &str, ask: impl Fn(Node) -> (bool, String)) -> Finding {
         let nodes = self.nodes(node);
+        if let (NodeRef::Variable(name), []) = (node, nodes.as_slice()) {
+            return Finding::new(false, format!("${name} {what}"), format!("${name} was never bound"));
+        }
         let answers: Vec<_> = nodes.iter().map(|node| (node, ask(*node))).collect();
         let passed = !answers.is_empty() && answers.iter().all(|(_, (good, _))| *good);
         let who = match nodes.as_slice() {

@@ -1,3 +1,5 @@
+//! Expectations, judged on timelines made by hand.
+
 use super::*;
 use crate::probe::outage::{Heard, Segment};
 use crate::scenario::check;
@@ -33,6 +35,7 @@ fn evidence(mut events: Vec<Event>) -> Evidence {
         timeline: Timeline::new(3, s(0.0), s(60.0), events, client),
         variables: BTreeMap::from([("F".to_owned(), Node::new(2))]),
         directories: BTreeMap::new(),
+        deeds: BTreeMap::new(),
     }
 }
 
@@ -119,4 +122,11 @@ fn never_holds_and_quiet_look_only_at_the_time_from_their_mark() {
 #[test]
 fn a_manifest_directory_that_was_not_read_is_not_intact() {
     assert!(!judge(&evidence(vec![]), "manifest_intact: { node: all }").0);
+}
+
+#[test]
+fn a_variable_that_a_failed_run_never_bound_is_named() {
+    let mut run = evidence(vec![]);
+    run.variables.clear();
+    assert_eq!(judge(&run, "never_holds: { node: $F }"), (false, "$F was never bound".to_owned()));
 }

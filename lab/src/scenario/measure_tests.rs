@@ -1,3 +1,5 @@
+//! Outages, holders and elections, measured on timelines made by hand.
+
 use super::*;
 use crate::scenario::event::Fault;
 

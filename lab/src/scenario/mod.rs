@@ -25,6 +25,7 @@ pub mod manifest;
 pub mod measure;
 pub mod names;
 pub mod node;
+pub mod outside;
 pub mod paint;
 pub mod record;
 pub mod report;
@@ -179,10 +180,10 @@ async fn run_all(arguments: &RunArguments, scenarios: &[Scenario]) -> anyhow::Re
         if arguments.repeat > 1 {
             for scenario in scenarios {
                 let own: Vec<&Ran<'_>> = runs.iter().filter(|ran| std::ptr::eq(ran.scenario, scenario)).collect();
-                print(&format!("\n{}\n{}", scenario.name.value, report::repeats(&own, &paper)));
+                print(&format!("{}\n{}\n", scenario.name.value, report::repeats(&own, &paper)));
             }
         }
-        print(&format!("\n{}", report::summary(&runs, &paper)));
+        print(&report::summary(&runs, &paper));
     }
     Ok(if runs.iter().all(Ran::passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

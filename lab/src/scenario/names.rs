@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::node::Node;
 
 /// The watchdog's verdicts.
-pub const VERDICTS: [&str; 16] = [
+pub const VERDICTS: [&str; 19] = [
     "paused",
     "starting",
     "resumed",
@@ -22,14 +22,17 @@ pub const VERDICTS: [&str; 16] = [
     "loop_stalled_follower",
     "fip_orphaned",
     "fip_missing",
+    "fip_duplicated",
     "loop_absent",
+    "pod_stuck",
+    "kubelet_down",
     "log_stalled",
     "healthy",
 ];
 
 /// The watchdog's steps.
-pub const STEPS: [&str; 6] =
-    ["apply_alias", "renew_alias", "hand_over_alias", "release_alias", "announce_alias", "cycle_manifest"];
+pub const STEPS: [&str; 7] =
+    ["apply_alias", "renew_alias", "hand_over_alias", "lease_alias", "release_alias", "announce_alias", "cycle_manifest"];
 
 /// The audit's events.
 pub const EVENTS: [&str; 14] = [

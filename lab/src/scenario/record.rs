@@ -104,6 +104,12 @@ impl Record {
         self.tokens.contains(token)
     }
 
+    /// Whether every source has been read without a gap so far.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.lost.is_empty() && !self.overflowed
+    }
+
     /// Why the record is not complete, if it is not.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {

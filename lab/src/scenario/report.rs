@@ -60,7 +60,7 @@ pub fn one(ran: &Ran<'_>, paper: &Paper) -> String {
         line(&mut out, &paper.ink(Ink::Faint, journal.trim_end()));
     }
     let (word, ink) = if outcome.passed { ("passed", Ink::Good) } else { ("failed", Ink::Bad) };
-    line(&mut out, &format!("\n{name}: {} in {:.0} s", paper.ink(ink, word), length(outcome).as_secs_f64()));
+    line(&mut out, &format!("\n{name}: {} in {:.0} s\n", paper.ink(ink, word), length(outcome).as_secs_f64()));
     out
 }
 

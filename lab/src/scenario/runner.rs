@@ -110,7 +110,13 @@ impl Run<'_> {
         let nodes = self.resolve(&condition.node);
         let began = clock::now();
         let watchdog = self.watchdog;
-        if !self.until(wait.limit.0, |run| condition.kind.holds(&nodes, &run.record.seen(clock::now(), watchdog))).await {
+        // A run that has gone blind would only wait for its limit.
+        let holds = |run: &Self| condition.kind.holds(&nodes, &run.record.seen(clock::now(), watchdog));
+        let ended = self.until(wait.limit.0, |run| holds(run) || !run.record.is_complete()).await;
+        if !self.record.is_complete() {
+            return Err(format!("gave up: {}", self.record.gaps().join("; ")));
+        }
+        if !ended {
             return Err(format!("not within {}", humantime::format_duration(wait.limit.0)));
         }
         let now = clock::now();

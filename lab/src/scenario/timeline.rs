@@ -92,7 +92,9 @@ fn row(out: &mut String, view: &View, at: Duration, paper: &Paper, line: &Line) 
     // The reason begins below the kind, not below the text: it has more room there.
     let indent = 5;
     let room = |used: usize| paper.width.saturating_sub(before_text + used).max(20);
-    let first = fold(&line.text, room(label.chars().count())).into_iter().map(|text| (label.clone(), text, line.ink));
+    let used = label.chars().count();
+    let labels = std::iter::once(label).chain(std::iter::repeat(" ".repeat(used)));
+    let first = labels.zip(fold(&line.text, room(used))).map(|(label, text)| (label, text, line.ink));
     let why = if line.why.is_empty() { Vec::new() } else { fold(&line.why, room(indent)) };
     let texts = first.chain(why.into_iter().map(|text| (" ".repeat(indent), text, Ink::Faint)));
     for (number, (label, text, ink)) in texts.enumerate() {

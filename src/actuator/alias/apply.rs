@@ -187,6 +187,8 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
 
 fn text_of(outcome: StepOutcome) -> String {
     match outcome {
-        StepOutcome::Succeeded(text) | StepOutcome::Refused(text) | StepOutcome::Failed(text) => text,
+        StepOutcome::Succeeded(text) | StepOutcome::Refused(text) | StepOutcome::Failed(text) | StepOutcome::PodStuck(text) => {
+            text
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The alias steps: apply, renew, hand over, release, announce.
+//! The alias steps: apply, renew, hand over, lease, release, announce.
 //!
 //! Invariant I1: the FIP is put up, renewed or handed over only right after a quorum has confirmed
 //! that the local member leads, and what is put up has a lease. Each step checks its preconditions
@@ -23,7 +23,7 @@ use crate::decision::step::StepOutcome;
 use crate::decision::time::Moment;
 use crate::policy::{OnConflict, Policy};
 use crate::runtime::clock;
-use crate::sensor::alias::AddressTable;
+use crate::sensor::alias::{AddressTable, Lifetime};
 use crate::sensor::etcd::{LeadershipProver, Proof};
 
 pub use schedule::AnnounceSchedule;
@@ -98,19 +98,47 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
             if !proof.leads_here() {
                 return Err(refused(proof));
             }
-            if self.held_alias().await?.lease().is_none() {
+            let view = self.held_alias().await?;
+            if view.lease().is_none() {
                 return Err(refused("the alias is the loop's, not leased by us"));
             }
-            let AliasSettings { interface, fip, lease, .. } = &self.settings;
-            self.table.set_lifetime(interface, *fip, Some(*lease)).await.map_err(failed)?;
-            match self.held_alias().await?.lease() {
-                Some(left) if left + LEASE_ROUNDING >= *lease => {
-                    Ok(format!("alias {fip}/32 leased for {} s again; {proof}", left.as_secs()))
-                }
-                other => Err(failed(format!("the lease was set to {} s and reads {other:?}", lease.as_secs()))),
-            }
+            let lease = self.settings.lease;
+            let left = self.set_lease(if view.is_lent() { Lifetime::Lent(lease) } else { Lifetime::Leased(lease) }).await?;
+            Ok(format!("alias {}/32 leased for {} s again; {proof}", self.settings.fip, left.as_secs()))
         })
         .await
+    }
+
+    /// Give the loop's alias, or one that it knows of, a lease that can be told from one on an alias of ours.
+    /// Proves leadership first: whoever is not proven to lead has no say in how long the FIP stays.
+    pub async fn lease(&self) -> StepOutcome {
+        limited(STEP_LIMIT, async {
+            let proof = self.prove_here().await?;
+            self.held_alias().await?;
+            self.still_young(&proof)?;
+            let left = self.set_lease(Lifetime::Lent(self.settings.lease)).await?;
+            Ok(format!("alias {}/32 of the loop leased for {} s; {proof}", self.settings.fip, left.as_secs()))
+        })
+        .await
+    }
+
+    /// Sets a finite lifetime and reads back what is left of it.
+    async fn set_lease(&self, lifetime: Lifetime) -> Result<Duration, Ended> {
+        let AliasSettings { interface, fip, lease, .. } = &self.settings;
+        self.table.set_lifetime(interface, *fip, lifetime).await.map_err(failed)?;
+        match self.held_alias().await?.lease() {
+            Some(left) if left + LEASE_ROUNDING >= *lease => Ok(left),
+            other => Err(failed(format!("the lease was set to {} s and reads {other:?}", lease.as_secs()))),
+        }
+    }
+
+    /// Between a proof and the act lie microseconds, unless the machine stood still there.
+    fn still_young(&self, proof: &Proof) -> Result<(), Ended> {
+        let age = clock::now().since(proof.at);
+        if age <= self.settings.proof_max_age {
+            return Ok(());
+        }
+        Err(refused(format!("the proof is {} ms old already", age.as_millis())))
     }
 
     /// The loop is healthy again: leave the alias as the loop would have, with lifetime forever.
@@ -122,7 +150,8 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
             if is_forever(&self.held_alias().await?) {
                 return Ok(format!("alias {fip} has lifetime forever already; {proof}"));
             }
-            self.table.set_lifetime(interface, *fip, None).await.map_err(failed)?;
+            self.still_young(&proof)?;
+            self.table.set_lifetime(interface, *fip, Lifetime::Forever).await.map_err(failed)?;
             if is_forever(&self.held_alias().await?) {
                 Ok(format!("alias {fip}/32 handed over to the loop with lifetime forever; {proof}"))
             } else {
@@ -206,6 +235,7 @@ fn timed(outcome: StepOutcome, started: Moment) -> StepOutcome {
         StepOutcome::Succeeded(text) => StepOutcome::Succeeded(add(text)),
         StepOutcome::Refused(text) => StepOutcome::Refused(add(text)),
         StepOutcome::Failed(text) => StepOutcome::Failed(add(text)),
+        StepOutcome::PodStuck(text) => StepOutcome::PodStuck(add(text)),
     }
 }
 

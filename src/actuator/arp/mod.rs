@@ -1,7 +1,7 @@
 //! The ARP wire: is anybody answering for the FIP, and "it is here now".
 //!
-//! A packet socket lives for one operation only: interface index and MAC may change between two, and
-//! an open one would be handed every ARP packet of the segment. Probes are those of RFC 5227 section
+//! For a step a packet socket lives for one operation only: interface index and MAC may change between two. The
+//! conflict sense keeps one while the FIP is here; a filter in the kernel lets through claims of the FIP alone. Probes are those of RFC 5227 section
 //! 2.1 (sender address 0, so no cache is touched), announcements those of section 2.3, followed by
 //! the reply form, which some routers want.
 //!
@@ -10,6 +10,9 @@
 //!
 //! Cancel-safe: a dropped operation ends on its own thread, within its bound, and closes its socket there.
 
+mod filter;
+mod listener;
+mod own;
 mod packet;
 mod sockaddr;
 mod socket;
@@ -18,6 +21,7 @@ use std::future::Future;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+pub use listener::ClaimListener;
 pub use socket::PacketWire;
 
 /// An Ethernet address.

@@ -41,6 +41,11 @@ pub(super) fn arp_broadcast(ifindex: i32) -> SockAddr {
     })
 }
 
+/// An interface, and no protocol: whoever is bound to it hears nothing.
+pub(super) fn interface(ifindex: i32) -> SockAddr {
+    pack(SockaddrLl { family: AF_PACKET, protocol_be: 0, ifindex, hatype: 0, pkttype: 0, halen: 0, addr: [0; 8] })
+}
+
 /// The interface's own MAC, from the local address of a bound packet socket; `None` if the interface
 /// is not Ethernet.
 pub(super) fn own_mac(local: &SockAddr) -> Option<Mac> {

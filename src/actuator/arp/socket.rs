@@ -11,8 +11,9 @@ use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::sync::oneshot;
 
+use super::own::Scout;
 use super::packet::{self, LEN};
-use super::{ArpError, ArpWire, Mac, ProbeOutcome, sockaddr};
+use super::{ArpError, ArpWire, Mac, ProbeOutcome, filter, sockaddr};
 use crate::decision::time::Moment;
 use crate::runtime::clock;
 
@@ -23,7 +24,7 @@ const PROBES: u32 = 3;
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Room for one ARP packet with Ethernet's padding; longer ones are cut off, and their head is enough.
-const BUFFER: usize = 128;
+pub(super) const BUFFER: usize = 128;
 
 /// How long an announcement may wait for room in the send queue.
 const SEND_DEADLINE: Duration = Duration::from_millis(500);
@@ -34,12 +35,12 @@ pub struct PacketWire;
 
 impl ArpWire for PacketWire {
     async fn probe(&self, interface: &str, fip: Ipv4Addr, wait: Duration) -> Result<ProbeOutcome, ArpError> {
-        let port = ArpPort::open(interface)?;
+        let port = ArpPort::open(interface, fip)?;
         port.aside("probe for the FIP", interface, move |port| port.probe(fip, wait.min(WAIT_MAX))).await
     }
 
     async fn announce(&self, interface: &str, fip: Ipv4Addr) -> Result<(), ArpError> {
-        let port = ArpPort::open(interface)?;
+        let port = ArpPort::open(interface, fip)?;
         port.aside("announce the FIP", interface, move |port| port.announce(fip)).await
     }
 }
@@ -48,18 +49,21 @@ fn fail(act: &'static str, interface: &str, source: io::Error) -> ArpError {
     ArpError { act, interface: interface.to_owned(), source }
 }
 
-/// A socket that hears and speaks ARP on one interface.
-struct ArpPort {
-    socket: Socket,
-    own: Mac,
+/// A socket that speaks ARP on one interface, and hears who claims the FIP there.
+#[derive(Debug)]
+pub(super) struct ArpPort {
+    pub(super) socket: Socket,
+    pub(super) own: Mac,
+    scout: Scout,
     everybody: SockAddr,
 }
 
 impl ArpPort {
-    fn open(interface: &str) -> Result<Self, ArpError> {
+    pub(super) fn open(interface: &str, fip: Ipv4Addr) -> Result<Self, ArpError> {
         // Protocol 0: nothing is delivered before the bind has named interface and protocol.
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))
             .map_err(|source| fail("open a packet socket", interface, source))?;
+        socket.attach_filter(&filter::claims_of(fip)).map_err(|source| fail("filter a packet socket", interface, source))?;
         let index = name_to_index(&socket, interface)
             .map_err(io::Error::from)
             .and_then(|index| i32::try_from(index).map_err(io::Error::other))
@@ -71,7 +75,8 @@ impl ArpPort {
             .and_then(|local| sockaddr::own_mac(&local).ok_or_else(|| io::Error::other("it is not an Ethernet interface")))
             .map_err(|source| fail("read the MAC", interface, source))?;
         socket.set_write_timeout(Some(SEND_DEADLINE)).map_err(|source| fail("set a send deadline", interface, source))?;
-        Ok(Self { socket, own, everybody })
+        let scout = Scout::open().map_err(|source| fail("open a packet socket", interface, source))?;
+        Ok(Self { socket, own, scout, everybody })
     }
 
     /// Run bounded blocking work on a thread of its own. The answer does not wait for the socket's
@@ -108,8 +113,13 @@ impl ArpPort {
         self.send(&packet::reply(self.own, fip))
     }
 
-    fn send(&self, bytes: &[u8; LEN]) -> io::Result<()> {
+    pub(super) fn send(&self, bytes: &[u8; LEN]) -> io::Result<()> {
         self.socket.send_to(bytes, &self.everybody).map(|_whole_datagram| ())
+    }
+
+    /// Who claims the FIP in a packet, if it is not this node by any of its interfaces.
+    pub(super) fn other_claimant(&self, heard: &[u8], fip: Ipv4Addr) -> Option<Mac> {
+        packet::claimant(heard, self.own, fip).filter(|mac| !self.scout.is_ours(*mac))
     }
 
     /// Read until somebody claims the FIP, or until the time is up, however much traffic there is.
@@ -124,7 +134,7 @@ impl ArpPort {
             match (&self.socket).read(&mut buffer) {
                 Ok(length) => {
                     let heard = buffer.get(..length).unwrap_or(&buffer);
-                    if let Some(mac) = packet::claimant(heard, self.own, fip) {
+                    if let Some(mac) = self.other_claimant(heard, fip) {
                         return Ok(Some(mac));
                     }
                 }
@@ -136,7 +146,7 @@ impl ArpPort {
 }
 
 /// A read that ended without a packet: its time-out, or a signal.
-fn is_no_packet(error: &io::Error) -> bool {
+pub(super) fn is_no_packet(error: &io::Error) -> bool {
     let kind = error.kind();
     kind == io::ErrorKind::WouldBlock || kind == io::ErrorKind::TimedOut || kind == io::ErrorKind::Interrupted
 }

@@ -24,6 +24,15 @@ pub struct ClosedCycle {
     pub at: Stamp,
 }
 
+impl ClosedCycle {
+    /// What a journal has to hold of it.
+    pub(super) fn records(&self) -> Vec<Record> {
+        let Self { intent, outcome, detail, at } = self.clone();
+        let end = Record::Closed { id: intent.id, outcome, detail, at };
+        vec![Record::Intent(Box::new(intent)), end]
+    }
+}
+
 /// A cycle that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCycle {
@@ -36,6 +45,14 @@ pub struct OpenCycle {
 }
 
 impl OpenCycle {
+    /// What a journal has to hold of it.
+    pub(super) fn records(&self) -> Vec<Record> {
+        let id = self.intent.id;
+        let mark = |phase, at: &Option<Stamp>| at.clone().map(|at| Record::Phase { id, phase, at });
+        let marks = [mark(PhaseMark::Out, &self.out), mark(PhaseMark::Back, &self.back)];
+        std::iter::once(Record::Intent(Box::new(self.intent.clone()))).chain(marks.into_iter().flatten()).collect()
+    }
+
     /// The phase for the observation.
     #[must_use]
     pub const fn phase(&self) -> CyclePhase {

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::durable_fs::{File, Fs, FsError};
+use super::durable_fs::{Dir, File, Fs, FsError};
 pub use log::{ClosedCycle, Log, OpenCycle, PastCycle};
 pub use record::{Intent, Outcome, PhaseMark, PodRecord, Record, Stamp, hex, sha256_hex, unhex};
 
@@ -107,8 +107,7 @@ impl Journal {
     /// The record is not acknowledged then, but it may be on disk all the same.
     pub fn append(&self, record: &Record) -> Result<(), JournalError> {
         let line = record::encode(record).map_err(JournalError::Unwritable)?;
-        self.fs.make_dir(&self.dir)?;
-        let dir = self.fs.open_dir(&self.dir)?;
+        let dir = self.made_dir()?;
         let file = self.fs.open_append(&dir, OsStr::new(NAME))?;
         let content = self.fs.read(&file, JOURNAL_MAX)?;
         let end = acknowledged(&content);
@@ -116,16 +115,25 @@ impl Journal {
         if end < content.len() {
             self.fs.truncate(&file, len)?;
         }
-        if let Err(error) = self.write_through(&file, line.as_bytes()) {
+        // The directory each time: whoever created the journal may have died before its name was on disk.
+        let written = self.write_through(&file, line.as_bytes()).and_then(|()| self.fs.sync_dir(&dir));
+        match written {
+            Ok(()) => Ok(()),
             // Half a line must not stay; if this fails too, the next append cuts it off.
-            return match self.fs.truncate(&file, len) {
+            Err(error) => match self.fs.truncate(&file, len) {
                 Ok(()) | Err(_) => Err(error.into()),
-            };
+            },
         }
-        if end == 0 {
-            self.fs.sync_dir(&dir)?;
+    }
+
+    fn made_dir(&self) -> Result<Dir, FsError> {
+        match self.fs.open_dir(&self.dir) {
+            Err(error) if error.is(Errno::NOENT) => {
+                self.fs.make_dir(&self.dir)?;
+                self.fs.open_dir(&self.dir)
+            }
+            dir => dir,
         }
-        Ok(())
     }
 
     fn write_through(&self, file: &File, content: &[u8]) -> Result<(), FsError> {
@@ -133,49 +141,65 @@ impl Journal {
         self.fs.sync(file)
     }
 
-    /// Ends the open cycle, then compacts if it is time. A compaction that fails is tried again at the
+    /// Compacts if it is time, then ends the open cycle. In this order a compaction that is broken off is taken
+    /// up again by whoever finishes the cycle, and leaves nothing behind. One that fails is tried again at the
     /// next end; it is not an error of this one.
     ///
     /// # Errors
     /// As [`Self::append`].
     pub fn close(&self, id: u64, outcome: Outcome, detail: &str, at: Stamp) -> Result<(), JournalError> {
-        self.append(&Record::Closed { id, outcome, detail: detail.to_owned(), at })?;
         let log = self.load()?;
-        if log.closed.len() >= COMPACT_AT && log.open.is_none() {
+        if log.closed.len() + 1 >= COMPACT_AT {
             match self.compact(&log) {
                 Ok(()) | Err(_) => {}
             }
         }
-        Ok(())
+        match self.tidy() {
+            Ok(()) | Err(_) => {}
+        }
+        self.append(&Record::Closed { id, outcome, detail: detail.to_owned(), at })
     }
 
+    /// Rewrites the journal with the last cycles, of which one is about to end.
     fn compact(&self, log: &Log) -> Result<(), JournalError> {
-        let (dropped, kept) = log.closed.split_at(log.closed.len().saturating_sub(KEEP_CLOSED));
+        let (dropped, kept) = log.closed.split_at(log.closed.len().saturating_sub(KEEP_CLOSED - 1));
         let mut text = String::new();
-        for cycle in kept {
-            let ClosedCycle { intent, outcome, detail, at } = cycle.clone();
-            let (id, begin) = (intent.id, Record::Intent(Box::new(intent)));
-            text += &record::encode(&begin).map_err(JournalError::Unwritable)?;
-            let end = Record::Closed { id, outcome, detail, at };
-            text += &record::encode(&end).map_err(JournalError::Unwritable)?;
+        for record in kept.iter().flat_map(ClosedCycle::records).chain(log.open.iter().flat_map(OpenCycle::records)) {
+            text += &record::encode(&record).map_err(JournalError::Unwritable)?;
         }
+        let (dir, temporary, name) = (self.fs.open_dir(&self.dir)?, OsStr::new(TEMPORARY), OsStr::new(NAME));
+        // Whoever wrote the open entry may have died before it was on disk; a power cut must not leave the
+        // temporary file and no open entry.
+        self.fs.sync(&self.fs.open_file(&dir, name)?)?;
+        // Backups first: as long as the journal names them, the next compaction finds what this one left.
+        let kept = kept.iter().map(|cycle| &cycle.intent).chain(log.open.iter().map(|open| &open.intent));
+        self.drop_backups(dropped, &kept.map(|intent| intent.backup.as_path()).collect::<Vec<_>>())?;
+        self.fs.unlink(&dir, temporary)?;
+        let file = self.fs.create_new(&dir, temporary)?;
+        self.write_through(&file, text.as_bytes())?;
+        self.fs.rename_over(&dir, temporary, name)?;
+        Ok(self.fs.sync_dir(&dir)?)
+    }
+
+    /// Removes what a compaction that was broken off has left, for good: after the end nobody looks for it. The
+    /// sync is for one that was broken off between its rename and its own sync.
+    fn tidy(&self) -> Result<(), FsError> {
         let dir = self.fs.open_dir(&self.dir)?;
         self.fs.unlink(&dir, OsStr::new(TEMPORARY))?;
-        let file = self.fs.create_new(&dir, OsStr::new(TEMPORARY))?;
-        self.write_through(&file, text.as_bytes())?;
-        self.fs.rename_over(&dir, OsStr::new(TEMPORARY), OsStr::new(NAME))?;
-        self.fs.sync_dir(&dir)?;
-        self.drop_backups(dropped, kept)
+        self.fs.sync_dir(&dir)
     }
 
     /// Removes backups that no journalled cycle names any more: they would pile up without bound.
-    fn drop_backups(&self, dropped: &[ClosedCycle], kept: &[ClosedCycle]) -> Result<(), JournalError> {
-        for cycle in dropped {
-            let backup = &cycle.intent.backup;
-            let wanted = kept.iter().any(|other| other.intent.backup == *backup);
-            if let (false, Some(parent), Some(name)) = (wanted, backup.parent(), backup.file_name()) {
-                let dir = self.fs.open_dir(parent)?;
-                self.fs.unlink(&dir, name)?;
+    fn drop_backups(&self, dropped: &[ClosedCycle], kept: &[&Path]) -> Result<(), JournalError> {
+        for backup in dropped.iter().map(|cycle| cycle.intent.backup.as_path()).filter(|backup| !kept.contains(backup)) {
+            let (Some(parent), Some(name)) = (backup.parent(), backup.file_name()) else { continue };
+            match self.fs.open_dir(parent) {
+                Ok(dir) => {
+                    self.fs.unlink(&dir, name)?;
+                    self.fs.sync_dir(&dir)?;
+                }
+                Err(error) if error.is(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

@@ -1,3 +1,5 @@
+//! The journal on disk: torn tails, damage at every byte, compaction.
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::Duration;

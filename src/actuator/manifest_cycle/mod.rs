@@ -1,9 +1,9 @@
 //! The manifest cycle: out, wait for the old pod's real death, in, verify; safe against a crash at any call.
 //!
 //! ```text
-//!   plan ──► backup ──► Intended ──► Out ──► (old pod dies, settle) ──► Back ──► verify ──► closed
-//!     │         │          │          │                                   ▲
-//!     └ refused ┘          └──────────┴─── any failure, stop, deadline ───┘
+//!   plan ──► Intended ──► backup ──► Out ──► (old pod dies, or is killed, settle) ──► Back ──► verify ──► closed
+//!     │                     │         │                                                 ▲
+//!     └────── refused ──────┘         └────────── any failure, stop, deadline ──────────┘
 //! ```
 //!
 //! `plan` says why not, `place` moves files, `run` waits and announces, `recover` finishes what an earlier
@@ -13,6 +13,7 @@
 //! its stop channel. If it is dropped (or killed) all the same, the entry stays open in the journal, and
 //! [`CycleExecutor::recover`] puts the manifest back.
 
+mod kill;
 mod place;
 mod plan;
 mod pod_watch;
@@ -35,10 +36,11 @@ use crate::policy::Policy;
 use crate::runtime::clock;
 use crate::sensor::manifest::Wanted;
 
+pub use kill::Kill;
 pub use plan::Refusal;
 pub use pod_watch::{PodState, PodWatch, ProcCgroupWatch};
 pub use recover::Recovered;
-pub use wait::Verify;
+pub use wait::{Missing, Verify};
 
 /// What a cycle needs of the policy; taken anew for each cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +53,9 @@ pub struct CycleSettings {
     pub state_dir: PathBuf,
     /// Least time out, and least time between the old pod's end and in.
     pub settle: Duration,
-    /// How long the old pod may take beyond its grace period.
+    /// How long the manifest has been out when the loop's process is killed by us; `None` is never.
+    pub kill_after: Option<Duration>,
+    /// How long the old pod may take beyond its grace period, or after it was killed.
     pub death_margin: Duration,
     /// How long the new pod may take to beat.
     pub verify_timeout: Duration,
@@ -69,6 +73,7 @@ impl From<&Policy> for CycleSettings {
             staging_dir: policy.cycle.staging_dir.clone(),
             state_dir: policy.state_dir.clone(),
             settle: policy.cycle.settle,
+            kill_after: policy.cycle.kill_after,
             death_margin: policy.cycle.death_margin,
             verify_timeout: policy.cycle.verify_timeout,
         }

@@ -84,15 +84,31 @@ pub(super) fn ensure_backup(fs: &Fs, backup: &Path, content: &[u8]) -> Result<()
     if let Found::Regular(there) = inspect(fs, &dir, name)?
         && there.content == content
     {
-        return Ok(());
+        // Whoever wrote it may have died before it was on disk.
+        fs.sync(&fs.open_file(&dir, name)?)?;
+        return fs.sync_dir(&dir);
     }
     let temporary = temporary_name(name);
     fs.unlink(&dir, &temporary)?;
     let file = fs.create_new(&dir, &temporary)?;
-    fs.write(&file, content)?;
-    fs.sync(&file)?;
-    fs.rename_over(&dir, &temporary, name)?;
-    fs.sync_dir(&dir)
+    let written = fs.write(&file, content).and_then(|()| fs.sync(&file)).and_then(|()| fs.rename_over(&dir, &temporary, name));
+    match written {
+        Ok(()) => fs.sync_dir(&dir),
+        Err(error) => match fs.unlink(&dir, &temporary) {
+            // The next attempt removes it too.
+            Ok(()) | Err(_) => Err(error),
+        },
+    }
+}
+
+/// Removes what a backup that was broken off has left, for good; whether there is a backup.
+pub(super) fn tidy_backup(fs: &Fs, backup: &Path) -> Result<bool, FsError> {
+    let (parent, name) = split(backup)?;
+    let Some(dir) = open_if_there(fs, parent)? else { return Ok(false) };
+    fs.unlink(&dir, &temporary_name(name))?;
+    // Also where it is gone already: an earlier attempt may not have got further than that.
+    fs.sync_dir(&dir)?;
+    Ok(fs.look_up(&dir, name)?.is_some())
 }
 
 /// Where a content is backed up: next to the intent's own backup.

@@ -13,6 +13,8 @@ use crate::sensor::manifest::{Known, PodFile, Wanted, list_others};
 
 /// What must be free besides the backup: the journal's records, and a margin.
 const ROOM: u64 = 1 << 20;
+/// What must be free where manifests are besides the manifest: a few blocks for two directories.
+const BLOCKS: u64 = 64 << 10;
 /// The longest grace period that is waited for; a pod that asks for more is put back after this.
 const GRACE_MAX_S: u64 = 600;
 
@@ -61,10 +63,10 @@ pub enum Refusal {
     /// Something is in the staging place already, and no journal entry says what.
     #[error("{} exists already, left by no known cycle", .0.display())]
     StagingOccupied(PathBuf),
-    /// The disk is too full for a backup.
-    #[error("{} has {free} bytes free, {needed} are needed for a backup", path.display())]
+    /// A disk is too full for a backup, or to write the manifest anew from it.
+    #[error("{} has {free} bytes free, {needed} are needed to bring a manifest back whatever happens", path.display())]
     NoRoom {
-        /// The backup directory.
+        /// The directory on it.
         path: PathBuf,
         /// What is free.
         free: u64,
@@ -170,9 +172,15 @@ fn staging_place(fs: &Fs, home: &Dir, settings: &CycleSettings, staged: &Path) -
 
 fn room(fs: &Fs, settings: &CycleSettings, size: u64) -> Result<(), Refusal> {
     fs.make_dir(&settings.state_dir)?;
-    let path = settings.backup_dir();
-    fs.make_dir(&path)?;
-    let free = fs.free_bytes(&fs.open_dir(&path)?)?;
-    let needed = size.saturating_add(ROOM);
-    if free < needed { Err(Refusal::NoRoom { path, free, needed }) } else { Ok(()) }
+    let backups = settings.backup_dir();
+    fs.make_dir(&backups)?;
+    // The staging directory is on the manifest directory's file system: there the rename may need a block, and a manifest
+    // that has to be written anew from its backup needs its own size.
+    for (path, needed) in [(backups, size.saturating_add(ROOM)), (settings.staging_dir.clone(), size.saturating_add(BLOCKS))] {
+        let free = fs.free_bytes(&fs.open_dir(&path)?)?;
+        if free < needed {
+            return Err(Refusal::NoRoom { path, free, needed });
+        }
+    }
+    Ok(())
 }

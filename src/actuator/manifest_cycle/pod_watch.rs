@@ -4,14 +4,16 @@
 //! Invariant: what cannot be read is [`PodState::Unknown`], never `Gone`. Bounded: a cgroup tree of more than
 //! [`DIRECTORIES_MAX`] directories is not walked to its end. Cancel-safe: a look has no state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::kill::{Kill, kill};
 use crate::actuator::journal::PodRecord;
 use crate::policy::LoopPolicy;
+use crate::sensor::process::is_init_in;
 
 /// Enough for a node of some hundred pods in a dozen v1 hierarchies.
 const DIRECTORIES_MAX: usize = 50_000;
@@ -19,15 +21,22 @@ const DIRECTORIES_MAX: usize = 50_000;
 /// below its hierarchy; some room for a hierarchy's own name and for nesting.
 const DEPTH_MAX: usize = 8;
 
+/// The loop's pod has a handful; whatever is beyond this is not needed to tell that some are left.
+const PROCESSES_MAX: usize = 256;
+
 /// What is left of the old pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodState {
     /// A process is left; which.
     Present(String),
-    /// No process is left, but its cgroup directories are: the kubelet has not finished with it.
+    /// No process of the loop is left, but its cgroup directories are, and its sandbox may be: the kubelet has not finished
+    /// with it.
     Empty,
     /// Neither process nor cgroup directory is left.
     Gone,
+    /// The process that was recorded is gone, and a container of the same pod has been started since: the kubelet does not
+    /// act on the removal, and restarted what had ended. Which process it is.
+    Reborn(String),
     /// It cannot be told; why.
     Unknown(String),
 }
@@ -38,6 +47,8 @@ pub trait PodWatch: Sync {
     fn record(&self) -> PodRecord;
     /// One look, bounded in time.
     fn state(&self) -> impl Future<Output = PodState> + Send;
+    /// Kills the process that was recorded, if it is still that one.
+    fn kill(&self) -> impl Future<Output = Kill> + Send;
 }
 
 /// Looks at `/proc` and at the cgroup file system, v1 or v2.
@@ -91,13 +102,38 @@ impl ProcCgroupWatch {
             // The process is all there is to go by; the kubelet's record may still be there.
             return PodState::Empty;
         }
-        let mut walk = Walk { uids: &self.record.uids, budget: DIRECTORIES_MAX, found: false };
-        match walk.directory(&self.cgroup, 0, false) {
-            Ok(Some(process)) => PodState::Present(process),
-            Ok(None) if walk.found => PodState::Empty,
-            Ok(None) => PodState::Gone,
-            Err(reason) => PodState::Unknown(reason),
+        let mut walk = Walk { uids: &self.record.uids, budget: DIRECTORIES_MAX, found: false, processes: BTreeMap::new() };
+        if let Err(reason) = walk.directory(&self.cgroup, 0, false) {
+            return PodState::Unknown(reason);
         }
+        if let Some(pid) = walk.processes.keys().find(|pid| self.is_successor(**pid)) {
+            return PodState::Reborn(format!("process {pid}"));
+        }
+        // In a pod that the kubelet has not finished with, the sandbox goes after the container, or not at all.
+        let ours = walk.processes.into_iter().find(|(pid, _)| !self.is_sandbox(*pid));
+        match ours {
+            Some((pid, cgroup)) => PodState::Present(format!("process {pid} in {}", cgroup.display())),
+            None if walk.found => PodState::Empty,
+            None => PodState::Gone,
+        }
+    }
+
+    /// The first process of a container that is younger than the one that was recorded; a child that outlives that one is no
+    /// container's first process.
+    fn is_successor(&self, pid: u32) -> bool {
+        self.is_init_started(pid, |ticks, recorded| ticks > recorded)
+    }
+
+    /// The sandbox's own process is there before any container of its pod.
+    fn is_sandbox(&self, pid: u32) -> bool {
+        self.is_init_started(pid, |ticks, recorded| ticks < recorded)
+    }
+
+    fn is_init_started(&self, pid: u32, when: impl Fn(u64, u64) -> bool) -> bool {
+        let Some((_, recorded)) = self.record.process else { return false };
+        let started = start_ticks(&self.proc, pid).is_ok_and(|ticks| ticks.is_some_and(|ticks| when(ticks, recorded)));
+        let status = || std::fs::read_to_string(self.proc.join(pid.to_string()).join("status")).unwrap_or_default();
+        started && is_init_in(&status())
     }
 }
 
@@ -111,6 +147,13 @@ impl PodWatch for ProcCgroupWatch {
         match tokio::task::spawn_blocking(move || watch.look()).await {
             Ok(state) => state,
             Err(error) => PodState::Unknown(format!("the look at the pod broke off: {error}")),
+        }
+    }
+
+    async fn kill(&self) -> Kill {
+        match self.record.process {
+            Some((pid, start)) => kill(&self.proc, pid, start),
+            None => Kill::Failed("the loop's process is not known".to_owned()),
         }
     }
 }
@@ -136,7 +179,7 @@ fn uid_in_cgroup_path(line: &str) -> Option<String> {
 }
 
 /// Start time of a process; `None` if there is none, or only its zombie.
-fn start_ticks(proc: &Path, pid: u32) -> Result<Option<u64>, String> {
+pub(super) fn start_ticks(proc: &Path, pid: u32) -> Result<Option<u64>, String> {
     let path = proc.join(pid.to_string()).join("stat");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
@@ -158,22 +201,22 @@ struct Walk<'a> {
     budget: usize,
     /// A directory of the pod exists.
     found: bool,
+    /// The pod's processes, each with a cgroup that lists it.
+    processes: BTreeMap<u32, PathBuf>,
 }
 
 impl Walk<'_> {
-    /// The first process below `path` that is in the pod, in words.
-    fn directory(&mut self, path: &Path, depth: usize, in_pod: bool) -> Result<Option<String>, String> {
+    /// Collects what of the pod is below `path`.
+    fn directory(&mut self, path: &Path, depth: usize, in_pod: bool) -> Result<(), String> {
         self.budget = self.budget.checked_sub(1).ok_or("the cgroup tree is too large to look through")?;
         if in_pod {
             self.found = true;
-            if let Some(process) = first_process(path)? {
-                return Ok(Some(process));
-            }
+            self.note_processes(path)?;
         }
         let entries = match std::fs::read_dir(path) {
             Ok(entries) => entries,
             // Removed while we walk.
-            Err(error) if depth > 0 && error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if depth > 0 && error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(format!("{} cannot be listed: {error}", path.display())),
         };
         for entry in entries {
@@ -183,28 +226,31 @@ impl Walk<'_> {
                 continue;
             }
             let inside = in_pod || self.is_pod(&entry.file_name());
-            if let Some(process) = self.directory(&entry.path(), depth + 1, inside)? {
-                return Ok(Some(process));
-            }
+            self.directory(&entry.path(), depth + 1, inside)?;
         }
-        Ok(None)
+        Ok(())
+    }
+
+    fn note_processes(&mut self, cgroup: &Path) -> Result<(), String> {
+        match std::fs::read_to_string(cgroup.join("cgroup.procs")) {
+            Ok(text) => {
+                let pids =
+                    text.lines().filter_map(|line| line.parse().ok()).take(PROCESSES_MAX.saturating_sub(self.processes.len()));
+                self.processes.extend(pids.map(|pid| (pid, cgroup.to_owned())));
+                Ok(())
+            }
+            Err(error) => match error.raw_os_error() {
+                // ENOENT, ENODEV: removed while we look. EOPNOTSUPP: a threaded v2 cgroup, its domain lists them.
+                Some(2 | 19 | 95) => Ok(()),
+                Some(_) | None => Err(format!("{} cannot be read: {error}", cgroup.join("cgroup.procs").display())),
+            },
+        }
     }
 
     fn is_pod(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return false };
         let Some((_, uid)) = name.strip_suffix(".slice").unwrap_or(name).rsplit_once("pod") else { return false };
         self.uids.iter().any(|known| *known == uid || known.replace('-', "_") == uid)
-    }
-}
-
-fn first_process(cgroup: &Path) -> Result<Option<String>, String> {
-    match std::fs::read_to_string(cgroup.join("cgroup.procs")) {
-        Ok(text) => Ok(text.lines().next().map(|pid| format!("process {pid} in {}", cgroup.display()))),
-        Err(error) => match error.raw_os_error() {
-            // ENOENT, ENODEV: removed while we look. EOPNOTSUPP: a threaded v2 cgroup, its domain lists them.
-            Some(2 | 19 | 95) => Ok(None),
-            Some(_) | None => Err(format!("{} cannot be read: {error}", cgroup.join("cgroup.procs").display())),
-        },
     }
 }
 

@@ -20,10 +20,11 @@
 //! all the same. If any call fails, the entry stays open and the next attempt starts from the state that is there.
 
 use super::CycleError;
-use super::place::{Home, IfNowhere, bring_home, is_out};
+use super::place::{Home, IfNowhere, bring_home, is_out, tidy_backup};
 use crate::actuator::durable_fs::Fs;
 use crate::actuator::journal::{Journal, OpenCycle, Outcome, Stamp};
-use std::path::PathBuf;
+use crate::decision::observation::CyclePhase;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The longest that a journal entry can make a start wait.
@@ -36,6 +37,8 @@ pub struct Recovered {
     pub id: u64,
     /// The manifest.
     pub manifest: PathBuf,
+    /// How far it had got.
+    pub phase: CyclePhase,
     /// How it ended.
     pub outcome: Outcome,
     /// In words.
@@ -69,6 +72,12 @@ pub(super) fn finish(fs: &Fs, journal: &Journal, open: &OpenCycle, now: Stamp) -
         (Some(_) | None, None) => IfNowhere::Restore,
     };
     let home = bring_home(fs, intent, if_nowhere)?;
+    let backed_up = tidy_backup(fs, &intent.backup)?;
+    // Before its backup was made ours was in place, untouched by us.
+    let kept_as = |kept: &Path| match backed_up || kept != intent.backup {
+        true => format!("ours is kept as {}", kept.display()),
+        false => "that was before we made a backup of ours".to_owned(),
+    };
     let manifest = intent.manifest.display();
     let (outcome, detail) = match home {
         Home::InPlace if open.out.is_none() => (Outcome::NotMoved, format!("{manifest} had not been moved")),
@@ -77,17 +86,14 @@ pub(super) fn finish(fs: &Fs, journal: &Journal, open: &OpenCycle, now: Stamp) -
         Home::FromBackup => {
             (Outcome::RecoveredFromBackup, format!("{manifest} was written anew from {}", intent.backup.display()))
         }
-        Home::Replaced(kept) => {
-            (Outcome::Replaced, format!("{manifest} is another one by now and stays; ours is kept as {}", kept.display()))
+        Home::Replaced(kept) => (Outcome::Replaced, format!("{manifest} is another one by now and stays; {}", kept_as(&kept))),
+        Home::RemovedByOther(kept) => {
+            (Outcome::RemovedByOther, format!("{manifest} was removed by somebody else and stays so; {}", kept_as(&kept)))
         }
-        Home::RemovedByOther(kept) => (
-            Outcome::RemovedByOther,
-            format!("{manifest} was removed by somebody else and stays so; a backup is {}", kept.display()),
-        ),
         Home::Lost => {
             (Outcome::Lost, format!("{manifest} is lost: neither {} nor a sound backup exists", intent.staging.display()))
         }
     };
     journal.close(intent.id, outcome, &detail, now)?;
-    Ok(Recovered { id: intent.id, manifest: intent.manifest.clone(), outcome, detail })
+    Ok(Recovered { id: intent.id, manifest: intent.manifest.clone(), phase: open.phase(), outcome, detail })
 }

@@ -55,13 +55,13 @@ impl CycleExecutor {
         }
     }
 
-    /// Plan, backup, intent: all that comes before the manifest is touched.
+    /// Plan and intent. The intent comes before the backup, so that whoever finds it open removes what a
+    /// backup that was broken off has left.
     async fn prepare(&self, settings: &CycleSettings, pod: &impl PodWatch) -> Result<Plan, CycleError> {
         let (settings, record, now) = (settings.clone(), pod.record(), stamp()?);
         self.blocking(move |fs, journal| {
             let id = journal.load()?.next_id();
             let plan = plan(fs, &settings, id, record, now)?;
-            ensure_backup(fs, &plan.intent.backup, &plan.manifest.content)?;
             journal.append(&Record::Intent(Box::new(plan.intent.clone())))?;
             Ok(plan)
         })
@@ -78,7 +78,11 @@ impl CycleExecutor {
     ) -> StepOutcome {
         self.announce(Some(CyclePhase::Intended));
         let intent = Arc::new(plan.intent);
-        let (entry, identity) = (Arc::clone(&intent), plan.manifest.identity);
+        let (entry, identity, content) = (Arc::clone(&intent), plan.manifest.identity, plan.manifest.content);
+        if let Err(error) = self.blocking(move |fs, _| Ok(ensure_backup(fs, &entry.backup, &content)?)).await {
+            return self.close(&intent, Outcome::NotMoved, chain(&error)).await;
+        }
+        let entry = Arc::clone(&intent);
         if let Err(error) = self.blocking(move |fs, _| stage_out(fs, &entry, identity)).await {
             // Where the rename was done all the same: back too early would count as a crash of the pod.
             if self.is_still_out(&intent).await {
@@ -88,13 +92,13 @@ impl CycleExecutor {
         }
         let out_since = Instant::now();
         self.announce(Some(CyclePhase::Out));
-        let wait = match self.mark(&intent, PhaseMark::Out).await {
+        let (wait, killed) = match self.mark(&intent, PhaseMark::Out).await {
             Ok(()) => {
-                let deadline = Duration::from_secs(plan.grace_s).saturating_add(settings.death_margin);
-                let wait = PodWait { settle: settings.settle, out_since, deadline };
-                wait.until_gone(pod, (self, &intent), stop).await
+                let mut wait = PodWait::new(settings, out_since, Duration::from_secs(plan.grace_s));
+                let ended = wait.until_gone(pod, (self, &intent), stop).await;
+                (ended, wait.killed.map(|killed| format!("{killed}; ")).unwrap_or_default())
             }
-            Err(error) => Wait::Aborted(chain(&error)),
+            Err(error) => (Wait::Aborted(chain(&error)), String::new()),
         };
         tokio::time::sleep_until(out_since + settings.settle).await;
         let home = match self.put_back(&intent, IfNowhere::Restore).await {
@@ -110,7 +114,7 @@ impl CycleExecutor {
             Some(ending) => ending,
             None => verification(verify, settings.verify_timeout, stop).await,
         };
-        self.close(&intent, outcome, detail).await
+        self.close(&intent, outcome, format!("{killed}{detail}")).await
     }
 
     /// The manifest could not be taken out: undo what may have been done.
@@ -178,6 +182,7 @@ impl CycleExecutor {
             (Err(error), _) => StepOutcome::Failed(format!("{detail}; but the journal entry stays open: {}", chain(&error))),
             (Ok(()), Outcome::Verified) => self.ended(StepOutcome::Succeeded(detail)),
             (Ok(()), Outcome::NotMoved) => self.ended(StepOutcome::Refused(detail)),
+            (Ok(()), Outcome::PodStuck) => self.ended(StepOutcome::PodStuck(detail)),
             (Ok(()), _) => self.ended(StepOutcome::Failed(detail)),
         }
     }
@@ -204,6 +209,6 @@ fn ending(wait: Wait, home: &Home, intent: &Intent) -> Option<(Outcome, String)>
         (Wait::Stopped, _) => Some((Outcome::Stopped, "the daemon stops; the manifest is back".to_owned())),
         (Wait::Aborted(reason), _) => Some((Outcome::Aborted, format!("{reason}; the manifest is back"))),
         (Wait::Interrupted, _) => Some((Outcome::Aborted, "somebody else moved the manifest meanwhile; it is back".to_owned())),
-        (Wait::Dead, Home::InPlace | Home::PutBack | Home::FromBackup | Home::RemovedByOther(_)) => None,
+        (Wait::Dead | Wait::Restarted, Home::InPlace | Home::PutBack | Home::FromBackup | Home::RemovedByOther(_)) => None,
     }
 }

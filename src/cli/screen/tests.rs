@@ -8,8 +8,8 @@ use crate::audit::text::clip;
 use crate::control::recent::{RecentStep, RecentSteps};
 use crate::control::report::{PolicyRejection, PolicySummary, StatusInputs};
 use crate::decision::observation::{
-    AliasEntry, AliasView, Beat, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, LoopFip, LoopProcess, LoopVerdict,
-    ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    AliasEntry, AliasView, Beat, ConflictView, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip,
+    LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
 };
 use crate::decision::plan::{Decision, EtcdDepth, UnsafeReason, WaitingOn};
 use crate::decision::step::{StepKind, StepOutcome};
@@ -61,11 +61,13 @@ fn observation() -> Observation {
             copies: 1,
         })),
         alias: fresh(AliasView {
-            entries: vec![AliasEntry { prefix_len: 32, valid_for: Some(Duration::from_millis(7200)) }],
+            entries: vec![AliasEntry { prefix_len: 32, valid_for: Some(Duration::from_millis(7200)), lent: false }],
             up: true,
             carrier: true,
         }),
         manifest: fresh(ManifestView { sha256: Some("1a2b3c4d5e6f7081".to_owned()), shadows: Vec::new(), immovable: None }),
+        kubelet: fresh(KubeletView::Running),
+        conflict: fresh(ConflictView::default()),
         cycle: None,
         in_flight: std::iter::once(StepKind::RenewAlias).collect(),
         paused: None,
@@ -121,6 +123,7 @@ etcd      leader, term 7, confirmed by a quorum 250ms ago, etcd 3.4.23
 loop      last beat 31s ago: follower, FIP untouched; log grew 31s ago
           process 1234 in state S, progress 30s ago, in anon_pipe_write
 manifest  present, sha256 1a2b3c4d5e6f
+kubelet   running
 cycle     none open
 doing     renew_alias
 waiting   cycle_manifest: the verdict must hold a little longer, 1.0s left
@@ -208,4 +211,30 @@ fn the_report_survives_the_wire_and_stays_far_below_the_bound_of_the_client() {
     let response = crate::control::protocol::Response::Status(Box::new(report));
     let line = crate::control::protocol::encode_response(&response).unwrap();
     assert_eq!(crate::control::protocol::parse_response(line.as_bytes()), Ok(response), "{}", clip(&line, 500));
+}
+
+#[test]
+fn an_explanation_tells_what_is_seen_what_would_be_done_and_what_it_waits_for() {
+    let text = explain(&report(&observation(), &decision(), &policy()), false);
+    let (_, plan) = text.split_once("\nWhat it would do\n").unwrap();
+    assert!(text.contains("\nWhat it sees\nFIP       192.168.111.200 on eth0: held here by us, lease has 7.2s left\n"), "{text}");
+    assert_eq!(
+        plan,
+        "          renew_alias is under way
+          cycle_manifest, when what it waits for is over
+
+What it waits for
+          cycle_manifest: the verdict must hold a little longer, 1.0s left
+"
+    );
+}
+
+#[test]
+fn an_explanation_of_nothing_says_why_nothing_is_done() {
+    for verdict in Verdict::ALL {
+        let decision = Decision { verdict, start: Vec::new(), waiting_on: Vec::new(), ..decision() };
+        let observation = Observation { in_flight: std::collections::BTreeSet::new(), ..observation() };
+        let text = explain(&report(&observation, &decision, &policy()), false);
+        assert!(text.contains("\nWhat it would do\n          nothing"), "{text}");
+    }
 }

@@ -29,6 +29,11 @@ impl Machine {
         self.verdict.since = older(self.verdict.since);
         self.role.since = older(self.role.since);
         self.holding.since = older(self.holding.since);
+        self.link_back_at = self.link_back_at.map(older);
+        self.kubelet_down_since = self.kubelet_down_since.map(older);
+        if let Some(stuck) = &mut self.stuck {
+            stuck.since = older(stuck.since);
+        }
         self.manifest_missing_since = self.manifest_missing_since.map(older);
         self.cycle_seen_at = self.cycle_seen_at.map(older);
         self.budget.age(limits, older);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rtnetlink::AddressMessageBuilder;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, CacheInfo};
 
+use super::Lifetime;
 use crate::decision::observation::AliasEntry;
 
 /// `INFINITY_LIFE_TIME`: `valid_lft forever`.
@@ -32,8 +33,13 @@ pub(super) fn entry(message: &AddressMessage) -> AliasEntry {
         .attributes
         .iter()
         .find_map(|attribute| if let AddressAttribute::CacheInfo(cache) = attribute { Some(cache.ifa_valid) } else { None });
+    let preferred = message
+        .attributes
+        .iter()
+        .find_map(|attribute| if let AddressAttribute::CacheInfo(cache) = attribute { Some(cache.ifa_preferred) } else { None });
+    let lent = valid.zip(preferred).is_some_and(|(valid, preferred)| valid != FOREVER && preferred < valid);
     let valid_for = valid.filter(|seconds| *seconds != FOREVER).map(|seconds| Duration::from_secs(u64::from(seconds)));
-    AliasEntry { prefix_len: message.header.prefix_len, valid_for }
+    AliasEntry { prefix_len: message.header.prefix_len, valid_for, lent }
 }
 
 /// Whether the entry is a secondary of its subnet.
@@ -42,11 +48,14 @@ pub(super) const fn is_secondary(message: &AddressMessage) -> bool {
 }
 
 /// The FIP's /32 with a lifetime, in the shape that `ip addr add ADDRESS dev IFACE` gives it.
-pub(super) fn host_route_entry(index: u32, fip: Ipv4Addr, lifetime: Option<Duration>) -> AddressMessage {
+pub(super) fn host_route_entry(index: u32, fip: Ipv4Addr, lifetime: Lifetime) -> AddressMessage {
     let mut message = AddressMessageBuilder::<Ipv4Addr>::new().index(index).address(fip, 32).build();
     let mut cache = CacheInfo::default();
-    cache.ifa_valid = seconds(lifetime);
-    cache.ifa_preferred = cache.ifa_valid;
+    (cache.ifa_valid, cache.ifa_preferred) = match lifetime {
+        Lifetime::Forever => (FOREVER, FOREVER),
+        Lifetime::Leased(lease) => (seconds(lease), seconds(lease)),
+        Lifetime::Lent(lease) => (seconds(lease), seconds(lease) - 1),
+    };
     message.attributes.push(AddressAttribute::CacheInfo(cache));
     message
 }
@@ -69,11 +78,9 @@ pub(super) fn deletion(listed: &AddressMessage) -> AddressMessage {
 }
 
 /// Whole seconds, rounded up; never 0, which the kernel refuses, and never the infinite value.
-fn seconds(lifetime: Option<Duration>) -> u32 {
-    lifetime.map_or(FOREVER, |lease| {
-        let whole = lease.as_secs().saturating_add(u64::from(lease.subsec_nanos() > 0));
-        u32::try_from(whole).unwrap_or(FOREVER).clamp(1, FOREVER - 1)
-    })
+fn seconds(lease: Duration) -> u32 {
+    let whole = lease.as_secs().saturating_add(u64::from(lease.subsec_nanos() > 0));
+    u32::try_from(whole).unwrap_or(FOREVER).clamp(1, FOREVER - 1)
 }
 
 #[cfg(test)]
@@ -82,20 +89,23 @@ mod tests {
 
     #[test]
     fn a_lease_is_rounded_up_and_never_becomes_nothing_or_forever() {
-        assert_eq!(seconds(Some(Duration::ZERO)), 1);
-        assert_eq!(seconds(Some(Duration::from_millis(1001))), 2);
-        assert_eq!(seconds(Some(Duration::from_secs(10))), 10);
-        assert_eq!(seconds(Some(Duration::MAX)), FOREVER - 1);
-        assert_eq!(seconds(None), FOREVER);
+        assert_eq!(seconds(Duration::ZERO), 1);
+        assert_eq!(seconds(Duration::from_millis(1001)), 2);
+        assert_eq!(seconds(Duration::from_secs(10)), 10);
+        assert_eq!(seconds(Duration::MAX), FOREVER - 1);
     }
 
     #[test]
     fn an_entry_reads_back_as_it_was_built() {
         let fip = Ipv4Addr::new(192, 0, 2, 10);
-        let message = host_route_entry(3, fip, Some(Duration::from_secs(10)));
+        let lease = Duration::from_secs(10);
+        let message = host_route_entry(3, fip, Lifetime::Leased(lease));
         assert_eq!(local(&message), Some(fip));
-        assert_eq!(entry(&message), AliasEntry { prefix_len: 32, valid_for: Some(Duration::from_secs(10)) });
-        assert_eq!(entry(&host_route_entry(3, fip, None)).valid_for, None);
+        assert_eq!(entry(&message), AliasEntry { prefix_len: 32, valid_for: Some(lease), lent: false });
+        let lent = AliasEntry { prefix_len: 32, valid_for: Some(lease), lent: true };
+        assert_eq!(entry(&host_route_entry(3, fip, Lifetime::Lent(lease))), lent);
+        let forever = AliasEntry { prefix_len: 32, valid_for: None, lent: false };
+        assert_eq!(entry(&host_route_entry(3, fip, Lifetime::Forever)), forever);
         assert!(!message.attributes.iter().any(|a| matches!(a, AddressAttribute::Label(_) | AddressAttribute::Broadcast(_))));
     }
 }

@@ -32,6 +32,19 @@ pub enum Added {
     AlreadyThere,
 }
 
+/// How long the kernel shall keep an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// As the loop leaves it.
+    Forever,
+    /// A lease on what we applied.
+    Leased(Duration),
+    /// A lease on what is the loop's: `preferred_lft` ends one second before `valid_lft`, which tells it from the
+    /// other kind, in the kernel and so across a restart. In that last second the address counts as
+    /// deprecated, which IPv4 ignores for what comes in.
+    Lent(Duration),
+}
+
 /// Why the kernel's address table could not be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
@@ -78,14 +91,14 @@ pub trait AddressTable: Send + Sync {
     /// (whole seconds, rounded up). Idempotent: the same entry being there is success.
     fn add(&self, interface: &str, fip: Ipv4Addr, lease: Duration) -> impl Future<Output = Result<Added, TableError>> + Send;
 
-    /// Give the FIP's /32 a new lifetime; `None` is forever. It must be listed. Between listing and
+    /// Give the FIP's /32 a new lifetime. It must be listed. Between listing and
     /// setting lie some microseconds in which somebody else can remove it, and then this adds it again:
     /// harmless with a lease, which is why forever is given only when the loop is healthy.
     fn set_lifetime(
         &self,
         interface: &str,
         fip: Ipv4Addr,
-        lifetime: Option<Duration>,
+        lifetime: Lifetime,
     ) -> impl Future<Output = Result<(), TableError>> + Send;
 
     /// Remove every entry of the FIP that is listed; returns how many were. Absence is success.
@@ -102,7 +115,7 @@ impl<T: AddressTable> AddressTable for Arc<T> {
         (**self).add(interface, fip, lease).await
     }
 
-    async fn set_lifetime(&self, interface: &str, fip: Ipv4Addr, lifetime: Option<Duration>) -> Result<(), TableError> {
+    async fn set_lifetime(&self, interface: &str, fip: Ipv4Addr, lifetime: Lifetime) -> Result<(), TableError> {
         (**self).set_lifetime(interface, fip, lifetime).await
     }
 

@@ -13,7 +13,7 @@ use rtnetlink::{Handle, new_connection};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::{Added, AddressTable, TableError, message, promote};
+use super::{Added, AddressTable, Lifetime, TableError, message, promote};
 use crate::decision::observation::{AliasView, Reading};
 use crate::runtime::clock;
 
@@ -142,7 +142,7 @@ impl AddressTable for AliasTable {
         self.alone(format!("add alias {fip}/32 to {interface}"), async |handle: &Handle| {
             let index = link(handle, interface).await?.index;
             let mut request = handle.address().add(index, fip.into(), 32);
-            *request.message_mut() = message::host_route_entry(index, fip, Some(lease));
+            *request.message_mut() = message::host_route_entry(index, fip, Lifetime::Leased(lease));
             match request.execute().await {
                 Ok(()) => Ok(Added::New),
                 Err(error) if raw_code(&error) == Some(EEXIST) => {
@@ -156,7 +156,7 @@ impl AddressTable for AliasTable {
         .await
     }
 
-    async fn set_lifetime(&self, interface: &str, fip: Ipv4Addr, lifetime: Option<Duration>) -> Result<(), TableError> {
+    async fn set_lifetime(&self, interface: &str, fip: Ipv4Addr, lifetime: Lifetime) -> Result<(), TableError> {
         self.alone(format!("set the lifetime of alias {fip}/32 on {interface}"), async |handle: &Handle| {
             let index = link(handle, interface).await?.index;
             let all = addresses(handle, index).await?;

@@ -8,6 +8,7 @@
 //! Cancel-safe: the slot is changed between awaits only.
 
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -159,7 +160,12 @@ fn read_options(policy: &EtcdPolicy) -> Result<ConnectOptions, String> {
 
 fn read_pem(what: &str, path: &Path) -> Result<Vec<u8>, String> {
     let fail = |error: std::io::Error| format!("cannot read etcd {what} {}: {error}", path.display());
-    let file = std::fs::File::open(path).map_err(fail)?;
+    // Without O_NONBLOCK, opening a pipe waits for its writer, and no later look would come past that one.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path).map_err(fail)?;
+    if !file.metadata().map_err(fail)?.is_file() {
+        return Err(format!("etcd {what} {} is no regular file", path.display()));
+    }
     let mut bytes = Vec::new();
     file.take(PEM_BYTES_MAX).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.is_empty() {

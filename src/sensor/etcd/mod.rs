@@ -21,6 +21,7 @@ use crate::policy::EtcdPolicy;
 use crate::runtime::clock;
 
 pub use fault::sentence;
+pub use proof::{Stopwatch, agree, in_time};
 pub use prover::{EtcdProver, LeadershipProver, NotProven, Proof};
 
 use link::EtcdLink;

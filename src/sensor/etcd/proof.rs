@@ -43,11 +43,18 @@ pub(super) async fn ask(link: &EtcdLink, depth: EtcdDepth) -> Result<EtcdView, S
         Ok(Err(NoClient::Fault(fault))) => EtcdView::Unreachable(fault),
         Ok(Ok(kept)) => round(link, kept, depth, until).await,
     };
-    let took = watch.elapsed();
-    if took > link.deadline() + OWN_PAUSE {
+    in_time(view, watch.elapsed(), link.deadline())
+}
+
+/// What an answer is worth that took so long; `Err` is a reason for `Reading::Unknown`.
+///
+/// # Errors
+/// It is so late that this process itself did not run meanwhile.
+pub fn in_time(view: EtcdView, took: Duration, deadline: Duration) -> Result<EtcdView, String> {
+    if took > deadline + OWN_PAUSE {
         return Err(format!("etcd's answer is {} ms old: this process did not run meanwhile", took.as_millis()));
     }
-    Ok(if took > link.deadline() && is_confirmed(&view) { too_late(view, took) } else { view })
+    Ok(if took > deadline && is_confirmed(&view) { too_late(view, took) } else { view })
 }
 
 async fn round(link: &EtcdLink, mut kept: Kept, depth: EtcdDepth, until: Instant) -> EtcdView {
@@ -80,7 +87,15 @@ async fn confirm(link: &EtcdLink, kept: &mut Kept, first: &EtcdStatus, until: In
 }
 
 /// Whether the three answers speak of one member, one leader and one term.
-fn agree(first: &EtcdStatus, (read_member, read_term): (u64, u64), second: &EtcdStatus, at: Moment) -> Result<Quorum, String> {
+///
+/// # Errors
+/// What they do not agree on.
+pub fn agree(
+    first: &EtcdStatus,
+    (read_member, read_term): (u64, u64),
+    second: &EtcdStatus,
+    at: Moment,
+) -> Result<Quorum, String> {
     if first.member_id == 0 || first.member_id != read_member || read_member != second.member_id {
         return Err(format!("three answers came from members {:x}, {read_member:x} and {:x}", first.member_id, second.member_id));
     }
@@ -149,17 +164,21 @@ fn too_late(view: EtcdView, took: Duration) -> EtcdView {
 }
 
 /// Measures a round by both clocks: `CLOCK_MONOTONIC` stands still while the machine is suspended.
-struct Stopwatch {
+pub struct Stopwatch {
     monotonic: Moment,
     boottime: Duration,
 }
 
 impl Stopwatch {
-    fn start() -> Self {
+    /// Starts now.
+    #[must_use]
+    pub fn start() -> Self {
         Self { monotonic: clock::now(), boottime: clock::boottime() }
     }
 
-    fn elapsed(&self) -> Duration {
+    /// The time since the start, by the clock that saw more of it.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
         clock::now().since(self.monotonic).max(clock::boottime().saturating_sub(self.boottime))
     }
 }

@@ -1,3 +1,5 @@
+//! The manifest sense and its watch, on a real directory.
+
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

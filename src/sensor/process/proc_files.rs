@@ -63,7 +63,7 @@ pub(super) fn is_namespace_init(pid: u32) -> bool {
 }
 
 /// `NSpid` lists the pid in each namespace from that of our `/proc` down to the process's own.
-fn is_init_in(status: &str) -> bool {
+pub(crate) fn is_init_in(status: &str) -> bool {
     let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     pids.split_whitespace().skip(1).last() == Some("1")
 }

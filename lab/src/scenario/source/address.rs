@@ -53,7 +53,7 @@ pub async fn follow(child: Child, lists: [Command; 2], to: Out) {
             return;
         }
     }
-    to.lost("the addresses can no longer be watched".to_owned()).await;
+    to.lost(format!("the addresses can no longer be watched: {}", lines.complaint().await)).await;
 }
 
 /// What is known already: a renewed lease, or a link event about something else, is no news.

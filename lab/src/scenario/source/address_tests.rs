@@ -1,3 +1,5 @@
+//! The address monitor on a real kernel, in a namespace of the test's own.
+
 use std::process::{Command as Blocking, Stdio};
 
 use tokio::sync::mpsc::{Receiver, channel};

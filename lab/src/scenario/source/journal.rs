@@ -35,16 +35,15 @@ pub const COMMAND: [&str; 12] = [
 
 /// Follows the journal until the child ends.
 pub async fn follow(child: Child, to: Out) {
-    if let Some(mut lines) = Lines::of(child) {
-        while let Some(line) = lines.next().await {
-            if let Some((at, what)) = entry(line)
-                && !to.send(at, what).await
-            {
-                return;
-            }
+    let Some(mut lines) = Lines::of(child) else { return to.lost("the journal has no output".to_owned()).await };
+    while let Some(line) = lines.next().await {
+        if let Some((at, what)) = entry(line)
+            && !to.send(at, what).await
+        {
+            return;
         }
     }
-    to.lost("the journal can no longer be read".to_owned()).await;
+    to.lost(format!("the journal can no longer be read: {}", lines.complaint().await)).await;
 }
 
 /// What one line of `journalctl -o json` says, if it says anything that is looked for.

@@ -24,6 +24,9 @@ use super::node::Node;
 pub const CHANNEL: usize = 4096;
 /// The longest line of a child: journald cuts at 48 KiB a field, evidence included.
 const LINE_BYTES_MAX: u64 = 1 << 20;
+/// Of what a child complains about, this much is read, and no longer than this.
+const COMPLAINT_BYTES_MAX: u64 = 2048;
+const COMPLAINT_LIMIT: Duration = Duration::from_millis(500);
 
 /// The running sources of one lab.
 pub struct Sources {
@@ -78,13 +81,12 @@ impl Out {
 
 fn spawn(mut command: Command) -> std::io::Result<Child> {
     use std::process::Stdio;
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn()
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn()
 }
 
 /// The lines of a child, one at a time.
 struct Lines {
-    // Held for its kill-on-drop.
-    _child: Child,
+    child: Child,
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,
 }
@@ -92,7 +94,17 @@ struct Lines {
 impl Lines {
     fn of(mut child: Child) -> Option<Self> {
         let stdout = BufReader::new(child.stdout.take()?);
-        Some(Self { _child: child, stdout, line: Vec::new() })
+        Some(Self { child, stdout, line: Vec::new() })
+    }
+
+    /// What the child complained about before it ended.
+    async fn complaint(mut self) -> String {
+        let mut text = Vec::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            // Whoever still holds the other end must not keep a run waiting.
+            tokio::time::timeout(COMPLAINT_LIMIT, stderr.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text)).await.ok();
+        }
+        String::from_utf8_lossy(&text).trim().to_owned()
     }
 
     /// The next line; none at the end of the output, on an error, and for a line that never ends.
@@ -123,5 +135,15 @@ mod tests {
         assert_eq!(next_line(&mut good, &mut line).await, None);
         let endless = vec![b'x'; usize::try_from(LINE_BYTES_MAX).unwrap() + 1];
         assert_eq!(next_line(&mut BufReader::new(&endless[..]), &mut line).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_source_that_ends_says_what_it_complained_about() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'too many open files' >&2"]);
+        let (send, mut events) = tokio::sync::mpsc::channel(4);
+        journal::follow(spawn(command).unwrap(), Out { node: Node::new(1), events: send }).await;
+        let lost = events.recv().await.unwrap().what;
+        assert!(matches!(&lost, What::SourceLost(what) if what.contains("too many open files")), "{lost:?}");
     }
 }

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::actuator::alias::*;
 use crate::actuator::arp::{ArpError, Mac, ProbeOutcome};
 use crate::decision::observation::AliasEntry;
-use crate::sensor::alias::{Added, TableError};
+use crate::sensor::alias::{Added, Lifetime, TableError};
 use crate::sensor::etcd::NotProven;
 
 pub(super) const FIP: Ipv4Addr = Ipv4Addr::new(192, 168, 111, 200);
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 pub(super) const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
-pub(super) const OURS: AliasEntry = AliasEntry { prefix_len: 32, valid_for: Some(LEASE) };
-pub(super) const LOOPS: AliasEntry = AliasEntry { prefix_len: 32, valid_for: None };
+pub(super) const OURS: AliasEntry = AliasEntry { prefix_len: 32, valid_for: Some(LEASE), lent: false };
+pub(super) const LENT: AliasEntry = AliasEntry { prefix_len: 32, valid_for: Some(LEASE), lent: true };
+pub(super) const LOOPS: AliasEntry = AliasEntry { prefix_len: 32, valid_for: None, lent: false };
 
 /// What a proof says when it is asked for; the last word goes on for ever.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +134,7 @@ impl AddressTable for Fake {
             if world.entries.contains(&LOOPS) {
                 return Ok(Added::AlreadyThere);
             }
-            world.entries.push(AliasEntry { prefix_len: 32, valid_for: Some(lease) });
+            world.entries.push(AliasEntry { prefix_len: 32, valid_for: Some(lease), lent: false });
             world.add_hangs
         };
         if hangs {
@@ -142,11 +143,15 @@ impl AddressTable for Fake {
         Ok(Added::New)
     }
 
-    async fn set_lifetime(&self, _: &str, fip: Ipv4Addr, lifetime: Option<Duration>) -> Result<(), TableError> {
+    async fn set_lifetime(&self, _: &str, fip: Ipv4Addr, lifetime: Lifetime) -> Result<(), TableError> {
         let mut world = self.world();
         world.log.push("set_lifetime");
         let entry = world.entries.iter_mut().find(|entry| entry.prefix_len == 32).ok_or(TableError::NoAlias(fip))?;
-        entry.valid_for = lifetime;
+        (entry.valid_for, entry.lent) = match lifetime {
+            Lifetime::Forever => (None, false),
+            Lifetime::Leased(lease) => (Some(lease), false),
+            Lifetime::Lent(lease) => (Some(lease), true),
+        };
         Ok(())
     }
 
@@ -183,7 +188,9 @@ impl ArpWire for Fake {
 
 pub(super) fn text(outcome: &StepOutcome) -> &str {
     match outcome {
-        StepOutcome::Succeeded(text) | StepOutcome::Refused(text) | StepOutcome::Failed(text) => text,
+        StepOutcome::Succeeded(text) | StepOutcome::Refused(text) | StepOutcome::Failed(text) | StepOutcome::PodStuck(text) => {
+            text
+        }
     }
 }
 

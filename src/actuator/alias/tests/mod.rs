@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::decision::observation::AliasEntry;
 use crate::policy::OnConflict;
-use fake::{Fake, LOOPS, OURS, Says, assert_refused, assert_succeeded, proof};
+use fake::{Fake, LENT, LOOPS, OURS, Says, assert_refused, assert_succeeded, proof};
 
 #[tokio::test(start_paused = true)]
 async fn renew_needs_a_lease_and_makes_a_new_proof_when_the_given_one_is_old() {
@@ -47,9 +47,31 @@ async fn hand_over_makes_the_alias_last_for_ever_on_a_proven_leader_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_loops_alias_is_leased_renewed_as_such_and_goes_back_as_it_was() {
+    let fake = Fake::new(&[Says::Here], &[], &[LOOPS]);
+    let steps = fake.steps(OnConflict::TakeOver);
+    assert_succeeded(&steps.lease().await);
+    assert_eq!(fake.world().entries, [LENT]);
+    assert_succeeded(&steps.renew(proof(1, Duration::ZERO)).await);
+    assert_eq!(fake.world().entries, [LENT]);
+    assert_succeeded(&steps.hand_over().await);
+    assert_eq!(fake.world().entries, [LOOPS]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_alias_is_leased_or_handed_over_without_a_young_proof() {
+    for says in [Says::Nothing, Says::Elsewhere, Says::HereAgo(Duration::from_secs(3))] {
+        let fake = Fake::new(&[says], &[], &[LOOPS]);
+        assert_refused(&fake.steps(OnConflict::TakeOver).lease().await, &fake);
+        let fake = Fake::new(&[says], &[], &[LENT]);
+        assert_refused(&fake.steps(OnConflict::TakeOver).hand_over().await, &fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn release_removes_unless_the_local_member_is_proven_to_lead() {
     for says in [Says::Nothing, Says::Elsewhere] {
-        let odd = AliasEntry { prefix_len: 24, valid_for: None };
+        let odd = AliasEntry { prefix_len: 24, valid_for: None, lent: false };
         let fake = Fake::new(&[says], &[], &[LOOPS, odd]);
         assert_succeeded(&fake.steps(OnConflict::TakeOver).release().await);
         assert!(fake.world().entries.is_empty());

@@ -1,3 +1,5 @@
+//! A crash, and an error, at each file system call.
+
 use rustix::io::Errno;
 
 use super::*;

@@ -1,6 +1,8 @@
 //! A manifest directory, a pod that dies when it is told to, and a disk that fails when it is told to.
 
 mod crash;
+mod kill;
+mod other_writers;
 mod recovery;
 mod refusal;
 mod story;
@@ -57,9 +59,22 @@ fn snapshot(dir: &Path) -> Option<Snapshot> {
     }
 }
 
+/// A directory in memory, where it can hold attributes (tmpfs since Linux 6.6): tens of thousands of syncs on a busy
+/// disk take minutes, and what they promise is not asked here.
+fn scratch() -> tempfile::TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm").ok();
+    let holds = |dir: &tempfile::TempDir| {
+        let file = dir.path().join("probe");
+        put(&file, b"");
+        let held = rustix::fs::setxattr(&file, "user.note", b"", rustix::fs::XattrFlags::empty()).is_ok();
+        std::fs::remove_file(&file).is_ok() && held
+    };
+    in_memory.filter(holds).unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
 impl Node {
     pub(super) fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
+        let root = scratch();
         let manifests = root.path().join("manifests");
         std::fs::create_dir(&manifests).unwrap();
         put(&manifests.join("etcd.yaml"), OTHER);
@@ -74,6 +89,7 @@ impl Node {
             staging_dir: root.path().join("staging"),
             state_dir: root.path().join("state"),
             settle: Duration::from_secs(3),
+            kill_after: None,
             death_margin: Duration::from_secs(15),
             verify_timeout: Duration::from_secs(30),
         };
@@ -174,12 +190,15 @@ pub(super) struct Pod {
     pub(super) afterwards: PodState,
     /// Called at each look, for somebody else's hand.
     pub(super) on_look: OnLook,
+    /// What a kill does: the state from then on.
+    pub(super) when_killed: Option<PodState>,
+    killed: std::sync::atomic::AtomicBool,
 }
 
 impl Pod {
     pub(super) fn dying_after(seconds: u64) -> Self {
         let (born, dies_after) = (Instant::now(), Duration::from_secs(seconds));
-        Self { born, dies_after, afterwards: PodState::Gone, on_look: Box::new(|| {}) }
+        Self { born, dies_after, afterwards: PodState::Gone, on_look: Box::new(|| {}), when_killed: None, killed: false.into() }
     }
 }
 
@@ -190,16 +209,33 @@ impl PodWatch for Pod {
 
     async fn state(&self) -> PodState {
         (self.on_look)();
+        if let Some(state) = self.when_killed.as_ref().filter(|_| self.killed.load(Ordering::SeqCst)) {
+            return state.clone();
+        }
         if self.born.elapsed() >= self.dies_after { self.afterwards.clone() } else { PodState::Present("process 7".into()) }
+    }
+
+    async fn kill(&self) -> Kill {
+        self.killed.store(true, Ordering::SeqCst);
+        if self.when_killed.is_some() { Kill::Sent(7) } else { Kill::Failed("process 7 cannot be killed: EPERM".into()) }
     }
 }
 
 /// A new pod that beats at once, or never.
 pub(super) struct Beats(pub(super) bool);
 
+/// No new pod.
+pub(super) struct Nobody;
+
+impl Verify for Nobody {
+    async fn verified(&self) -> Result<String, Missing> {
+        Err(Missing::Pod("no new process".into()))
+    }
+}
+
 impl Verify for Beats {
-    async fn verified(&self) -> Result<String, String> {
-        if self.0 { Ok("process 8, beat read".into()) } else { Err("no beat since".into()) }
+    async fn verified(&self) -> Result<String, Missing> {
+        if self.0 { Ok("process 8, beat read".into()) } else { Err(Missing::Beat("no beat since".into())) }
     }
 }
 

@@ -1,3 +1,5 @@
+//! The old pod's end, by processes and cgroup trees.
+
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
@@ -117,4 +119,54 @@ fn what_cannot_be_told_is_unknown_and_a_process_alone_is_never_more_than_empty()
     assert_eq!(tree.watch(Some((u32::MAX - 1, 1))).look(), PodState::Empty);
     tree.log_directory();
     assert!(matches!(tree.watch(None).look(), PodState::Unknown(why) if why.contains("cgroup cannot be listed")));
+}
+
+/// A directory like /proc with this process in it.
+fn fake_process(proc: &Path, pid: u32, started: u64, in_namespace: u32) {
+    let dir = proc.join(pid.to_string());
+    std::fs::create_dir_all(&dir).unwrap();
+    let stat = format!("{pid} (sh) S {}{started} 0", "0 ".repeat(18));
+    std::fs::File::create(dir.join("stat")).unwrap().write_all(stat.as_bytes()).unwrap();
+    let status = format!("Name:\tsh\nNSpid:\t{pid}\t{in_namespace}\n");
+    std::fs::File::create(dir.join("status")).unwrap().write_all(status.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_container_that_began_after_the_recorded_one_ended_is_a_successor_and_no_sandbox_or_orphan_is() {
+    let tree = Tree::new();
+    tree.log_directory();
+    let proc = tree.0.path().join("proc");
+    let policy = Policy::with_defaults([10, 0, 0, 1].into(), "eth0").watched_loop;
+    let policy = LoopPolicy { log_root: tree.0.path().join("pods"), ..policy };
+    let watch = ProcCgroupWatch::find_in(&policy, Some((50, 2000)), &proc, &tree.0.path().join("cgroup"));
+    let pod = format!("pids/kubepods/pod{UID}/0badcafe");
+    fake_process(&proc, 40, 1000, 1);
+    fake_process(&proc, 55, 2100, 6);
+    fake_process(&proc, 70, 3000, 1);
+    tree.cgroup(&pod, "40\n55\n");
+    assert!(matches!(watch.look(), PodState::Present(who) if who.contains("process 55")), "an orphan is still the loop's");
+    tree.cgroup(&pod, "40\n");
+    assert_eq!(watch.look(), PodState::Empty, "a sandbox alone is no loop");
+    tree.cgroup(&pod, "40\n55\n70\n");
+    assert_eq!(watch.look(), PodState::Reborn("process 70".into()));
+    fake_process(&proc, 50, 2000, 1);
+    assert_eq!(watch.look(), PodState::Present("process 50".into()), "while the recorded one lives nothing is its successor");
+}
+
+#[tokio::test]
+async fn only_the_process_that_was_recorded_is_killed() {
+    let tree = Tree::new();
+    tree.log_directory();
+    let mut process = Process::new();
+    let (pid, start) = process.name();
+    assert_eq!(tree.watch(Some((pid, start + 1))).kill().await, Kill::Gone);
+    assert!(process.0.try_wait().unwrap().is_none(), "another start time is another process");
+    assert!(matches!(tree.watch(None).kill().await, Kill::Failed(why) if why.contains("not known")));
+    for machine in [0, 1] {
+        assert!(matches!(tree.watch(Some((machine, 0))).kill().await, Kill::Failed(why) if why.contains("no process of a pod")));
+    }
+    assert_eq!(tree.watch(Some((pid, start))).kill().await, Kill::Sent(pid));
+    use std::os::unix::process::ExitStatusExt as _;
+    assert_eq!(process.0.wait().unwrap().signal(), Some(9));
+    assert_eq!(tree.watch(Some((pid, start))).kill().await, Kill::Gone);
 }

@@ -1,3 +1,5 @@
+//! What a start makes of every state that an earlier life can leave.
+
 use super::*;
 use crate::actuator::journal::{Intent, Outcome, PhaseMark, Record, Stamp, hex, sha256_hex};
 

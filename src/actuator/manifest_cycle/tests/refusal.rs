@@ -1,13 +1,15 @@
+//! What keeps a cycle from beginning, each with a reason that names its object.
+
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use super::*;
 
 /// A mount that goes with the test.
-struct Mount(PathBuf);
+pub(super) struct Mount(pub(super) PathBuf);
 
 impl Mount {
-    fn new(kind: &[&str], at: &Path) -> Self {
+    pub(super) fn new(kind: &[&str], at: &Path) -> Self {
         std::fs::create_dir_all(at).unwrap();
         assert!(Command::new("mount").args(kind).arg(at).status().unwrap().success(), "needs root and CAP_SYS_ADMIN");
         Self(at.to_owned())
@@ -29,7 +31,7 @@ async fn refused(node: &Node) -> String {
     assert!(node.log().open.is_none() && node.log().closed.is_empty(), "nothing is journalled");
     match outcome {
         StepOutcome::Refused(reason) => reason,
-        other @ (StepOutcome::Succeeded(_) | StepOutcome::Failed(_)) => panic!("{other:?}"),
+        other @ (StepOutcome::Succeeded(_) | StepOutcome::Failed(_) | StepOutcome::PodStuck(_)) => panic!("{other:?}"),
     }
 }
 
@@ -111,6 +113,27 @@ async fn a_full_or_read_only_place_for_backups_is_named() {
     let _mount = Mount::new(&["-t", "tmpfs", "-o", "ro", "tmpfs"], state);
     let reason = refused(&node).await;
     assert!(reason.contains("state/backups: Read-only file system"), "{reason}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_file_system_of_the_manifests_is_named_and_nothing_is_moved() {
+    let node = Node::new();
+    let mut settings = node.settings.clone();
+    let tree = node.root.path().join("tree");
+    let _mount = Mount::new(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], &tree);
+    std::fs::create_dir(tree.join("manifests")).unwrap();
+    settings.wanted.manifest = tree.join("manifests/wcp-fip.yaml");
+    settings.staging_dir = tree.join("staging");
+    put(&settings.wanted.manifest, POD);
+    put(&tree.join("filler"), &[0; 48 << 10]);
+    let (_stop, stopped) = watch::channel(false);
+    let outcome = node.executor().run(&settings, &Pod::dying_after(5), &Beats(true), stopped).await;
+    assert!(
+        matches!(&outcome, StepOutcome::Refused(why) if why.contains("tree/staging") && why.contains("bytes free")),
+        "{outcome:?}"
+    );
+    assert_eq!(std::fs::read(&settings.wanted.manifest).unwrap(), POD);
+    assert_eq!(names(&settings.staging_dir), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,16 @@
+//! Whole cycles, and other writers in the middle of them.
+
 use super::*;
 use crate::actuator::journal::Outcome;
 
-struct Told {
-    outcome: StepOutcome,
+pub(super) struct Told {
+    pub(super) outcome: StepOutcome,
     /// How long the manifest was out, in virtual time.
-    out_for: Duration,
+    pub(super) out_for: Duration,
 }
 
 /// Runs a cycle and watches the phases; `stop_after` counts from the beginning.
-async fn tell(node: &Node, pod: Pod, beats: bool, stop_after: Option<Duration>) -> Told {
+pub(super) async fn tell(node: &Node, pod: Pod, beats: bool, stop_after: Option<Duration>) -> Told {
     let executor = node.executor();
     let mut phases = executor.subscribe();
     let (stop, stopped) = watch::channel(false);
@@ -41,12 +43,12 @@ async fn tell(node: &Node, pod: Pod, beats: bool, stop_after: Option<Duration>) 
     Told { outcome, out_for }
 }
 
-fn last(node: &Node) -> Outcome {
+pub(super) fn last(node: &Node) -> Outcome {
     node.log().closed.last().unwrap().outcome
 }
 
 /// Virtual time passes in steps of a poll.
-fn about(time: Duration, seconds: u64) -> bool {
+pub(super) fn about(time: Duration, seconds: u64) -> bool {
     (Duration::from_secs(seconds)..Duration::from_millis(seconds * 1000 + 500)).contains(&time)
 }
 
@@ -79,7 +81,7 @@ async fn where_empty_cgroups_stay_behind_the_kubelets_record_gets_a_second_more(
 async fn a_pod_that_does_not_die_within_grace_and_margin_gets_its_manifest_back() {
     let node = Node::new();
     let told = tell(&node, Pod::dying_after(3600), true, None).await;
-    assert!(matches!(&told.outcome, StepOutcome::Failed(why) if why.starts_with("pod_stuck") && why.contains("process 7")));
+    assert!(matches!(&told.outcome, StepOutcome::PodStuck(why) if why.starts_with("pod_stuck") && why.contains("process 7")));
     assert!(about(told.out_for, 20), "grace 5 and margin 15: {:?}", told.out_for);
     assert_eq!(last(&node), Outcome::PodStuck);
     node.is_home(true).and_then(|()| node.is_clean()).unwrap();
@@ -98,7 +100,7 @@ async fn a_pod_of_which_nothing_can_be_told_is_not_cycled() {
 async fn a_pod_that_goes_out_of_sight_while_dying_counts_as_stuck() {
     let pod = Pod { afterwards: PodState::Unknown("cgroup unreadable".into()), ..Pod::dying_after(2) };
     let told = tell(&Node::new(), pod, true, None).await;
-    assert!(matches!(&told.outcome, StepOutcome::Failed(why) if why.contains("cgroup unreadable")), "{:?}", told.outcome);
+    assert!(matches!(&told.outcome, StepOutcome::PodStuck(why) if why.contains("cgroup unreadable")), "{:?}", told.outcome);
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +134,7 @@ async fn a_stop_before_the_cycle_begins_touches_nothing() {
 }
 
 /// A pod that never dies by itself, during whose death somebody does something, once.
-fn with_hand(hand: impl Fn() + Send + Sync + 'static, only_when_gone: PathBuf) -> Pod {
+pub(super) fn with_hand(hand: impl Fn() + Send + Sync + 'static, only_when_gone: PathBuf) -> Pod {
     let done = AtomicUsize::new(0);
     let on_look = Box::new(move || {
         if !only_when_gone.exists() && done.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -178,7 +180,7 @@ async fn a_manifest_directory_that_is_replaced_meanwhile_gets_the_manifest_all_t
         put(&dir.join("etcd.yaml"), OTHER);
     };
     let told = tell(&node, with_hand(hand, node.manifest().to_owned()), true, None).await;
-    assert!(matches!(told.outcome, StepOutcome::Failed(_)), "{:?}", told.outcome);
+    assert!(matches!(told.outcome, StepOutcome::PodStuck(_)), "{:?}", told.outcome);
     node.is_home(true).and_then(|()| node.is_clean()).unwrap();
 }
 
