@@ -212,6 +212,7 @@ impl Model for Cluster {
             crate::steps::finish_all(self, &mut world);
         }
         world.faults_left = self.faults;
+        world.broken &= self.watch;
         vec![world.in_order()]
     }
 
