@@ -5,7 +5,6 @@
 
 pub mod budget;
 pub mod facts;
-mod goal;
 pub mod guard;
 pub mod judge;
 pub mod machine;

@@ -25,9 +25,10 @@ thread_local! {
     static SIMULATED: Cell<Option<Clocks>> = const { Cell::new(None) };
 }
 
-/// From here on, on this thread, the clocks show this; `None` gives the kernel's back.
-pub fn simulate(clocks: Option<Clocks>) {
-    SIMULATED.set(clocks);
+/// From here on, on this thread, the clocks show this; `None` gives the kernel's back. Returns what they showed before,
+/// for tasks of a node inside each other.
+pub fn simulate(clocks: Option<Clocks>) -> Option<Clocks> {
+    SIMULATED.replace(clocks)
 }
 
 /// Now, by `CLOCK_MONOTONIC`: it does not count the time that the machine was suspended, and no one

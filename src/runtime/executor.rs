@@ -158,6 +158,13 @@ where
     }
 }
 
+/// A step in flight.
+struct Running {
+    task: AbortHandle,
+    order: Order,
+    started_at: Moment,
+}
+
 /// Something that ended.
 #[derive(Debug)]
 pub enum Ended {
@@ -170,7 +177,7 @@ pub enum Ended {
 /// The steps in flight, and what they are carried out with.
 pub struct Executor<H> {
     tasks: JoinSet<Ended>,
-    running: BTreeMap<StepKind, AbortHandle>,
+    running: BTreeMap<StepKind, Running>,
     recovering: Option<AbortHandle>,
     hands: H,
     seen: watch::Sender<Seen>,
@@ -262,7 +269,7 @@ impl<H: Hands> Executor<H> {
                 self.tasks.spawn(async move { finished(ended.await) })
             }
         };
-        self.running.insert(step, handle);
+        self.running.insert(step, Running { task: handle, order, started_at });
     }
 
     /// What ends next; pending while nothing is in flight. Cancel-safe.
@@ -276,10 +283,19 @@ impl<H: Hands> Executor<H> {
                     }
                     return ended;
                 }
-                // A task that panicked or was aborted names no step: whatever is no longer running is free again.
+                // It panicked, or was dropped at a stop: an end all the same, and the audit says which.
                 Some(Err(failed)) => {
-                    tracing::error!(%failed, "a step broke off");
-                    self.running.retain(|_, task| !task.is_finished());
+                    let step = self.running.iter().find(|(_, running)| running.task.id() == failed.id()).map(|(step, _)| *step);
+                    if let Some(Running { order, started_at, .. }) = step.and_then(|step| self.running.remove(&step)) {
+                        let Order { step, verdict, routine } = order;
+                        let how = if failed.is_cancelled() {
+                            "dropped, because the daemon stops".to_owned()
+                        } else {
+                            failed.to_string()
+                        };
+                        let outcome = StepOutcome::Failed(format!("{how}; what it leased ends by itself"));
+                        return Ended::Step(Finished { step, verdict, started_at, outcome, routine });
+                    }
                     self.recovering = self.recovering.take().filter(|task| !task.is_finished());
                 }
                 None => std::future::pending().await,
@@ -295,8 +311,8 @@ impl<H: Hands> Executor<H> {
 
     /// Drops the alias steps in flight; the kernel ends what they leased.
     pub fn drop_alias_steps(&self) {
-        for (_, task) in self.running.iter().filter(|(step, _)| step.lane() == Lane::Alias) {
-            task.abort();
+        for (_, running) in self.running.iter().filter(|(step, _)| step.lane() == Lane::Alias) {
+            running.task.abort();
         }
     }
 }

@@ -35,8 +35,8 @@ use crate::decision::plan::{Decision, EtcdDepth};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
-use crate::policy::Policy;
 use crate::policy::diff::diff;
+use crate::policy::{Mode, Policy};
 
 /// Least time between two rounds: a storm of events must not become a busy loop.
 const ROUND_MIN: Duration = Duration::from_millis(20);
@@ -163,7 +163,8 @@ impl<W: World> Supervisor<W> {
         for step in &decision.start {
             self.begin(*step, &observation, decision.verdict, false);
         }
-        if self.repeats.take_due(now) && !self.parts.executor.is_busy(Lane::Alias) {
+        let enforces = self.parts.policy.mode == Mode::Enforce;
+        if self.repeats.take_due(now) && enforces && !self.parts.executor.is_busy(Lane::Alias) {
             self.begin(StepKind::AnnounceAlias, &observation, decision.verdict, true);
         }
         let first = decision.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();

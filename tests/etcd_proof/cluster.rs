@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use fip_watchdog::policy::{EtcdPolicy, Policy};
+use fip_watchdog::runtime::clock;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
@@ -146,6 +147,14 @@ impl Member {
     pub fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().unwrap();
         kill_process(Pid::from_child(child), signal).unwrap();
+        if signal == Signal::STOP {
+            // Its threads stop one by one; one that still runs on the other core may answer meanwhile.
+            let end = clock::now() + Duration::from_secs(20);
+            while !is_stopped(child.id()) {
+                assert!(clock::now() < end, "etcd does not stop");
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// SIGKILL, and wait until it is gone.
@@ -182,4 +191,13 @@ pub async fn eventually<T: std::fmt::Debug>(what: &str, mut ask: impl AsyncFnMut
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{what}: not within {TRIES} tries; last answer {last:?}");
+}
+
+/// Whether each of its threads is in state `T`.
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
 }

@@ -173,8 +173,8 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
         Ok(format!("{what}, {announced}; {how}; before: {proof}; after: {after}"))
     }
 
-    /// Take off what this attempt added, and say how that went.
-    async fn undo(&self) -> String {
+    /// Take off what this attempt added, or gave a lifetime, and say how that went.
+    pub(super) async fn undo(&self) -> String {
         let AliasSettings { interface, fip, lease, .. } = &self.settings;
         match tokio::time::timeout(COMMIT_LIMIT, self.table.remove(interface, *fip)).await {
             Ok(Ok(0)) => "there was no alias left to remove".to_owned(),
@@ -185,7 +185,7 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
     }
 }
 
-fn text_of(outcome: StepOutcome) -> String {
+pub(super) fn text_of(outcome: StepOutcome) -> String {
     match outcome {
         StepOutcome::Succeeded(text) | StepOutcome::Refused(text) | StepOutcome::Failed(text) | StepOutcome::PodStuck(text) => {
             text

@@ -26,6 +26,7 @@ use crate::runtime::clock;
 use crate::sensor::alias::{AddressTable, Lifetime};
 use crate::sensor::etcd::{LeadershipProver, Proof};
 
+use apply::text_of;
 pub use schedule::AnnounceSchedule;
 
 /// The longest that a step other than `apply` may take: two proofs, three netlink operations and an
@@ -103,7 +104,9 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
                 return Err(refused("the alias is the loop's, not leased by us"));
             }
             let lease = self.settings.lease;
-            let left = self.set_lease(if view.is_lent() { Lifetime::Lent(lease) } else { Lifetime::Leased(lease) }).await?;
+            self.still_young(&proof)?;
+            let lifetime = if view.is_lent() { Lifetime::Lent(lease) } else { Lifetime::Leased(lease) };
+            let left = self.set_lease(lifetime, &proof).await?;
             Ok(format!("alias {}/32 leased for {} s again; {proof}", self.settings.fip, left.as_secs()))
         })
         .await
@@ -116,16 +119,17 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
             let proof = self.prove_here().await?;
             self.held_alias().await?;
             self.still_young(&proof)?;
-            let left = self.set_lease(Lifetime::Lent(self.settings.lease)).await?;
+            let left = self.set_lease(Lifetime::Lent(self.settings.lease), &proof).await?;
             Ok(format!("alias {}/32 of the loop leased for {} s; {proof}", self.settings.fip, left.as_secs()))
         })
         .await
     }
 
     /// Sets a finite lifetime and reads back what is left of it.
-    async fn set_lease(&self, lifetime: Lifetime) -> Result<Duration, Ended> {
+    async fn set_lease(&self, lifetime: Lifetime, proof: &Proof) -> Result<Duration, Ended> {
         let AliasSettings { interface, fip, lease, .. } = &self.settings;
         self.table.set_lifetime(interface, *fip, lifetime).await.map_err(failed)?;
+        self.still_leads(proof).await?;
         match self.held_alias().await?.lease() {
             Some(left) if left + LEASE_ROUNDING >= *lease => Ok(left),
             other => Err(failed(format!("the lease was set to {} s and reads {other:?}", lease.as_secs()))),
@@ -141,6 +145,21 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
         Err(refused(format!("the proof is {} ms old already", age.as_millis())))
     }
 
+    /// A machine that stood still in the very act gave a lifetime under a proof that had grown old meanwhile: another may
+    /// lead by now. Proved again, or the alias goes.
+    async fn still_leads(&self, proof: &Proof) -> Result<(), Ended> {
+        if self.still_young(proof).is_ok() {
+            return Ok(());
+        }
+        match self.prove_here().await {
+            Ok(_) => Ok(()),
+            Err(lost) => {
+                let lost = text_of(lost);
+                Err(failed(format!("this machine stood still in the act: {lost}; {}", self.undo().await)))
+            }
+        }
+    }
+
     /// The loop is healthy again: leave the alias as the loop would have, with lifetime forever.
     /// Proves leadership first, because nothing but the loop takes the alias off afterwards.
     pub async fn hand_over(&self) -> StepOutcome {
@@ -152,6 +171,7 @@ impl<P: LeadershipProver, T: AddressTable, W: ArpWire> AliasSteps<P, T, W> {
             }
             self.still_young(&proof)?;
             self.table.set_lifetime(interface, *fip, Lifetime::Forever).await.map_err(failed)?;
+            self.still_leads(&proof).await?;
             if is_forever(&self.held_alias().await?) {
                 Ok(format!("alias {fip}/32 handed over to the loop with lifetime forever; {proof}"))
             } else {

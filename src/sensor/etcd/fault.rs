@@ -19,19 +19,20 @@ const CAUSES_MAX: usize = 16;
 /// Classify a failed request. `has_answered` is whether this connection ever carried an answer.
 pub(super) fn classify(error: &Error, has_answered: bool) -> EtcdFault {
     let causes = causes(error);
-    for cause in &causes {
-        if let Some(fault) = cause.downcast_ref::<io::Error>().and_then(classify_io) {
-            return fault;
-        }
+    let io_errors = || causes.iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    if let Some(fault) = io_errors().find_map(classify_io) {
+        return fault;
+    }
+    // With TLS 1.3 the client finishes its handshake before the server has looked at the client's certificate, and the
+    // refusal is a closed connection without a text: seen as a cancelled request or, when our request was still being
+    // written, as a broken pipe or a reset.
+    let cancelled = matches!(error, Error::GRpcStatus(status) if status.code() as i32 == GRPC_CANCELLED);
+    if !has_answered && (cancelled || io_errors().any(is_closed)) {
+        return EtcdFault::Tls(
+            "etcd closed the connection after the handshake: it refuses our client certificate (expired, of another CA, or not for client use)".to_owned(),
+        );
     }
     if let Error::GRpcStatus(status) = error {
-        // With TLS 1.3 the client finishes its handshake before the server has looked at the client's
-        // certificate, and the refusal is a closed connection without a text.
-        if status.code() as i32 == GRPC_CANCELLED && !has_answered {
-            return EtcdFault::Tls(
-                "etcd closed the connection after the handshake: it refuses our client certificate (expired, of another CA, or not for client use)".to_owned(),
-            );
-        }
         return EtcdFault::Other(with_causes(status.message(), &causes));
     }
     EtcdFault::Other(with_causes(&error.to_string(), &causes))
@@ -71,6 +72,12 @@ fn classify_io(error: &io::Error) -> Option<EtcdFault> {
     } else {
         None
     }
+}
+
+/// The other end hung up.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&error.kind())
 }
 
 fn causes(error: &Error) -> Vec<&(dyn StdError + 'static)> {

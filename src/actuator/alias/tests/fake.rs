@@ -38,6 +38,8 @@ pub(super) struct World {
     pub(super) add_hangs: bool,
     pub(super) remove_fails: bool,
     pub(super) announce_fails: bool,
+    /// The machine stands still in the middle of a change of the lifetime.
+    pub(super) stands_still: Option<Duration>,
     /// The loop puts the FIP up when this many probes were sent.
     pub(super) loop_adds_after_probes: Option<usize>,
     /// Everything that was asked or done, in order.
@@ -69,6 +71,7 @@ impl Fake {
             add_hangs: false,
             remove_fails: false,
             announce_fails: false,
+            stands_still: None,
             loop_adds_after_probes: None,
             log: Vec::new(),
         })))
@@ -146,6 +149,10 @@ impl AddressTable for Fake {
     async fn set_lifetime(&self, _: &str, fip: Ipv4Addr, lifetime: Lifetime) -> Result<(), TableError> {
         let mut world = self.world();
         world.log.push("set_lifetime");
+        if let Some(time) = world.stands_still.take() {
+            let (now, boottime, wall) = (clock::now() + time, clock::boottime() + time, clock::wall() + time);
+            clock::simulate(Some(clock::Clocks { now, boottime, wall }));
+        }
         let entry = world.entries.iter_mut().find(|entry| entry.prefix_len == 32).ok_or(TableError::NoAlias(fip))?;
         (entry.valid_for, entry.lent) = match lifetime {
             Lifetime::Forever => (None, false),

@@ -3,6 +3,8 @@
 mod apply;
 mod fake;
 
+use crate::decision::step::StepOutcome;
+use crate::runtime::clock;
 use std::time::Duration;
 
 use crate::decision::observation::AliasEntry;
@@ -89,5 +91,21 @@ async fn announce_speaks_only_where_the_alias_is_and_the_member_leads() {
     for (says, entries) in [(Says::Nothing, &[LOOPS][..]), (Says::Elsewhere, &[LOOPS]), (Says::Here, &[])] {
         let fake = Fake::new(&[says], &[], entries);
         assert_refused(&fake.steps(OnConflict::TakeOver).announce().await, &fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lifetime_that_was_given_by_a_machine_that_stood_still_is_proved_again_or_taken_back() {
+    for (then, left) in [(Says::Here, 1), (Says::Elsewhere, 0), (Says::Nothing, 0)] {
+        for hands_over in [false, true] {
+            let proofs = if hands_over { &[Says::Here, then][..] } else { &[then] };
+            let fake = Fake::new(proofs, &[], &[OURS]);
+            fake.world().stands_still = Some(Duration::from_secs(6));
+            let steps = fake.steps(OnConflict::TakeOver);
+            let outcome = if hands_over { steps.hand_over().await } else { steps.renew(proof(1, Duration::ZERO)).await };
+            clock::simulate(None);
+            assert_eq!(fake.world().entries.len(), left, "{outcome:?}");
+            assert_eq!(matches!(outcome, StepOutcome::Succeeded(_)), left == 1, "{outcome:?}");
+        }
     }
 }

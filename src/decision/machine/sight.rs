@@ -1,0 +1,135 @@
+//! From an observation to facts, with what must be remembered for them: since when something has been so.
+
+use std::time::Duration;
+
+use super::{Machine, RoleKind};
+use crate::decision::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
+use crate::decision::judge::Facts;
+use crate::decision::observation::{KubeletView, Observation, Reading};
+use crate::decision::time::Moment;
+use crate::policy::Policy;
+
+/// A station that still holds the FIP answers a probe within milliseconds, and the conflict sense asks once a
+/// second while there is a conflict: silent for this long, it has let go.
+const CONFLICT_FRESH: Duration = Duration::from_secs(5);
+
+/// A link that came back has to stay for this long before an alias is applied behind it (keepalived#2564): an
+/// alias on a flapping link moves the clients to and fro.
+const LINK_SETTLE: Duration = Duration::from_secs(2);
+
+impl Machine {
+    /// Facts for the check that the executor makes right before it acts: as [`step`](Self::step) would
+    /// see them, without deciding anew.
+    pub fn facts(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> Facts {
+        let role = Role::of(&observation.etcd);
+        let kind = match &role {
+            Role::Leads | Role::ClaimsToLead => RoleKind::Leading,
+            Role::Follows | Role::ClaimsToFollow | Role::NoLeader | Role::CutOff(_) => RoleKind::NotLeading,
+            Role::Unknown(_) | Role::Unreachable(_) | Role::Learner | Role::Unproven(_) => RoleKind::Unclear,
+        };
+        let was = self.role.value;
+        if self.role.update(kind, now) && was == RoleKind::NotLeading && kind == RoleKind::Leading {
+            // The FIP may have been elsewhere meanwhile, and neighbours remember that.
+            self.announce_due |= self.last_known_held == Some(true);
+        }
+        let holding = match &observation.alias {
+            Reading::Fresh { value, .. } => Ok(Holding::of(value)),
+            Reading::Stale { .. } => Err("the last reading is too old".to_owned()),
+            Reading::Unknown(reason) => Err(reason.clone()),
+        };
+        self.note_holding(&holding, now);
+        self.note_link(observation, now);
+        self.note_manifest(observation, now);
+        self.note_kubelet(observation, policy, now);
+        let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
+        let age = |stamp: Moment| now.since(stamp.max(void_before));
+        let role_age = age(self.role.since);
+        let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
+        // Until then the old leader's healthy loop lets go by itself, and the new one's FIP is announced anyway: what was
+        // claimed meanwhile is no conflict, also when it is looked at later.
+        let settled_at = self.role.since.max(void_before) + policy.watched_loop.interval.saturating_add(ROUND_SLACK);
+        let claimed = last_claim.is_some_and(|claim| claim.at >= settled_at && now.since(claim.at) < CONFLICT_FRESH);
+        Facts {
+            paused: observation.paused.is_some(),
+            resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
+            starting: self.is_starting(observation, policy, now),
+            role_age,
+            role,
+            contested: claimed && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
+            link_settled: self.link_back_at.is_none_or(|at| now.since(at) >= LINK_SETTLE),
+            holding,
+            holding_age: age(self.holding.since),
+            watched_loop: self.loop_state(observation, policy, now, void_before),
+            manifest_missing: self.manifest_missing_since.map(age),
+            kubelet_down: self.kubelet_down_since.map(age),
+            pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
+            worst_round: policy.watched_loop.worst_round(),
+        }
+    }
+
+    fn note_holding(&mut self, holding: &Result<Holding, String>, now: Moment) {
+        let held = holding.as_ref().ok().map(|holding| *holding != Holding::Absent);
+        self.holding.update(held, now);
+        if let Some(held) = held
+            && let Some(before) = self.last_known_held.replace(held)
+            && before != held
+        {
+            // An alias that was here when we first looked needs no announcement; one that came does.
+            self.announce_due = held;
+        }
+    }
+
+    fn note_link(&mut self, observation: &Observation, now: Moment) {
+        let Some(link) = observation.alias.fresh().map(|view| view.up && view.carrier) else { return };
+        if self.last_known_link.replace(link) == Some(false) && link {
+            self.link_back_at = Some(now);
+        }
+    }
+
+    fn note_manifest(&mut self, observation: &Observation, now: Moment) {
+        let missing = observation.manifest.fresh().is_some_and(|view| view.sha256.is_none() && view.immovable.is_none());
+        if observation.cycle.is_some() {
+            self.cycle_seen_at.get_or_insert(now);
+            self.manifest_missing_since = None;
+        } else {
+            self.cycle_seen_at = None;
+            self.manifest_missing_since = if missing { self.manifest_missing_since.or(Some(now)) } else { None };
+        }
+    }
+
+    /// A kubelet of which nothing is known is not down; a stuck pod is forgotten when a round is finished or the
+    /// cooldown is over, so that another cycle is tried.
+    fn note_kubelet(&mut self, observation: &Observation, policy: &Policy, now: Moment) {
+        self.kubelet_down_since = match observation.kubelet.fresh() {
+            Some(KubeletView::Down) => self.kubelet_down_since.or(Some(now)),
+            Some(KubeletView::Running) | None => None,
+        };
+        let beats_again = |since: Moment| last_beat(observation).is_some_and(|(_, at)| at > since);
+        self.stuck.take_if(|stuck| beats_again(stuck.since) || now.since(stuck.since) >= policy.limits.cooldown);
+    }
+
+    /// While its pod is being cycled the loop is down, until it beats again.
+    fn loop_state(&self, observation: &Observation, policy: &Policy, now: Moment, void_before: Moment) -> LoopState {
+        let state = LoopState::of(observation, &policy.watched_loop, now, void_before);
+        let Some(cycle_seen_at) = self.cycle_seen_at else {
+            return state;
+        };
+        let beats_again = last_beat(observation).is_some_and(|(_, at)| at > cycle_seen_at);
+        if beats_again { state } else { LoopState::Stalled("its pod is being cycled".to_owned()) }
+    }
+
+    /// Over once every sense has been fresh at the same time, or after the time in which a working loop
+    /// would have beaten: from then on a sense that cannot tell has a verdict of its own.
+    fn is_starting(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> bool {
+        if self.started {
+            return false;
+        }
+        let all_fresh = observation.etcd.fresh().is_some()
+            && observation.alias.fresh().is_some()
+            && observation.process.fresh().is_some()
+            && observation.manifest.fresh().is_some()
+            && last_beat(observation).is_some();
+        self.started = all_fresh || now.since(self.started_at) >= policy.watched_loop.stalled_after;
+        !self.started
+    }
+}
