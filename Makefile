@@ -13,8 +13,11 @@ JOBS ?= 5
 # Simulated schedules, and the first seed.
 SEEDS ?= 100000
 FROM ?= 0
+# The model check: how long, on how many cores.
+MODEL_SECONDS ?= 600
+MODEL_THREADS ?= 2
 
-.PHONY: help demo demo-lab simulate test setup build unit lint scenarios crash-matrix release install clean
+.PHONY: help demo demo-lab simulate test setup build unit lint scenarios crash-matrix model release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +60,9 @@ crash-matrix: setup ## the manifest cycle killed, failed and cut off from power 
 simulate: ## SEEDS=n whole clusters in virtual time, faults by seed, invariants after each event (two cores: 100,000 in ten minutes)
 	cargo build --profile sim -p fip-sim
 	$(TARGET_DIR)/sim/fip-sim --seeds $(SEEDS) --from $(FROM) --kept sim/kept.txt
+
+model: ## the decision core of three nodes against every fault, for MODEL_SECONDS (600) on MODEL_THREADS (2)
+	cargo run --profile sim -p fip-model -- $(MODEL_SECONDS) $(MODEL_THREADS)
 
 release: ## the static binary as it ships
 	cargo build --release --bin fip-watchdog

@@ -70,7 +70,7 @@ fn the_decision_core_keeps_order_deterministic() {
 
 #[test]
 fn no_source_file_is_longer_than_400_lines() {
-    for dir in ["src", "lab/src", "sim/src", "tests"] {
+    for dir in ["src", "lab/src", "model/src", "sim/src", "tests", "model/tests"] {
         for (path, text) in source(dir) {
             assert!(text.lines().count() <= 400, "{}: {} lines", path.display(), text.lines().count());
         }
@@ -79,7 +79,7 @@ fn no_source_file_is_longer_than_400_lines() {
 
 #[test]
 fn every_module_says_what_it_is_for() {
-    for dir in ["src", "lab/src", "sim/src", "tests"] {
+    for dir in ["src", "lab/src", "model/src", "sim/src", "tests", "model/tests"] {
         for (path, text) in source(dir) {
             assert!(text.starts_with("//!"), "{}: begins without `//!`", path.display());
         }

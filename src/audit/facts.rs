@@ -1,7 +1,7 @@
 //! What the senses saw, in the form that leaves the daemon: journal evidence and `status`.
 //!
 //! Invariant: every sense is present, with an age or with the reason why it cannot tell. Plain values;
-//! [`evidence`](super::evidence) makes them.
+//! [`evidence()`](super::evidence()) makes them.
 //!
 //! 64-bit identifiers are written in hexadecimal, as etcdctl prints them: as JSON numbers they are
 //! rounded by jq 1.6, which is what a person on the node has.

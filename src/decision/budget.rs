@@ -20,7 +20,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const REMEMBERED_MAX: usize = 512;
 
 /// When each limited step was started.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     runs: BTreeMap<StepKind, VecDeque<Moment>>,
     /// For the cooldown: also of runs that were given back.
@@ -63,6 +63,24 @@ impl Budget {
         if let Some(runs) = self.runs.get_mut(&step) {
             runs.pop_back();
         }
+    }
+
+    /// Moves every run into the past and forgets those that no limit can ask for.
+    #[cfg(feature = "model")]
+    pub fn age(&mut self, limits: &LimitPolicy, older: impl Fn(Moment) -> Moment) {
+        self.last.retain(|step, _| limit_of(*step, limits).is_some());
+        self.last.values_mut().for_each(|last| *last = older(*last));
+        for (step, runs) in &mut self.runs {
+            let asked_for = limit_of(*step, limits).map_or(0, |limit| match usize::try_from(limit.per_hour) {
+                Ok(allowed) if allowed <= REMEMBERED_MAX => allowed.max(1),
+                Ok(_) | Err(_) => 1,
+            });
+            while runs.len() > asked_for {
+                runs.pop_front();
+            }
+            runs.iter_mut().for_each(|run| *run = older(*run));
+        }
+        self.runs.retain(|_, runs| !runs.is_empty());
     }
 
     /// Why the step has to wait, if it has to.

@@ -9,10 +9,13 @@
 //! It remembers only what no reading shows: since when something has been so, how often it acted, and
 //! whether an alias that appeared has been announced. It has no clock; `now` is an argument.
 
+#[cfg(feature = "model")]
+mod aged;
 mod sight;
 
 use super::budget::Budget;
 use super::facts::{Holding, LoopState, Role};
+use super::guard::Guards;
 use super::judge::{Facts, Judgement, judge};
 use super::observation::Observation;
 use super::plan::{Decision, EtcdDepth, WaitingOn};
@@ -25,7 +28,7 @@ use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
 
 /// Something, and since when it has been so.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Since<T> {
     value: T,
     since: Moment,
@@ -42,7 +45,7 @@ impl<T: PartialEq> Since<T> {
 }
 
 /// The kind of a role, as far as its age matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RoleKind {
     Leading,
     NotLeading,
@@ -50,7 +53,7 @@ enum RoleKind {
 }
 
 /// The decision core's whole memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
     started_at: Moment,
     started: bool,
@@ -70,6 +73,7 @@ pub struct Machine {
     /// The alias appeared here, or came under our feet as leader, and has not been announced since.
     announce_due: bool,
     budget: Budget,
+    guards: Guards,
 }
 
 impl Machine {
@@ -96,6 +100,7 @@ impl Machine {
             stuck: None,
             announce_due: false,
             budget,
+            guards: Guards::default(),
         }
     }
 
@@ -160,7 +165,7 @@ impl Machine {
             decision.next_deadline = now + policy.etcd.poll_alert;
         }
         for step in upkeep.wanted {
-            if unsafe_to_run(step, observation, facts, policy, now).is_none() {
+            if unsafe_to_run(step, observation, facts, policy, self.guards, now).is_none() {
                 self.order(step, observation, policy, now, decision);
             }
         }
@@ -170,7 +175,7 @@ impl Machine {
     /// another FIP, takes over: the alias is left as a healthy loop would have it, if that is proven to be right.
     pub fn farewell(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> Option<StepKind> {
         let facts = self.facts(observation, policy, now);
-        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, now).is_none();
+        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, self.guards, now).is_none();
         Some(StepKind::HandOverAlias).filter(|step| policy.mode == Mode::Enforce && is_leased(&facts) && safe(step))
     }
 
@@ -178,7 +183,7 @@ impl Machine {
     pub fn renewal_while_stopping(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> Option<StepKind> {
         let facts = self.facts(observation, policy, now);
         let due = policy.mode == Mode::Enforce && Upkeep::of(&facts, policy, false).wanted.contains(&StepKind::RenewAlias);
-        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, now).is_none();
+        let safe = |step: &StepKind| unsafe_to_run(*step, observation, &facts, policy, self.guards, now).is_none();
         Some(StepKind::RenewAlias).filter(|step| due && safe(step))
     }
 
@@ -205,7 +210,7 @@ impl Machine {
                     continue;
                 }
             }
-            if let Some(reason) = unsafe_to_run(step, observation, facts, policy, now) {
+            if let Some(reason) = unsafe_to_run(step, observation, facts, policy, self.guards, now) {
                 decision.waiting_on.push(WaitingOn::Refused { step, reason });
                 continue;
             }

@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod facts;
+pub mod guard;
 pub mod judge;
 pub mod machine;
 pub mod observation;

@@ -338,7 +338,7 @@ pub struct CycleView {
 }
 
 /// The phases of a manifest cycle, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CyclePhase {
     /// The intent is on disk; the manifest is still in place.

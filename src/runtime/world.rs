@@ -1,6 +1,6 @@
 //! What the loop reads, is woken by, and obeys: the seam at which a simulation takes a node's place.
 //!
-//! [`Node`] is the real one; the hands are behind [`Hands`](super::executor::Hands).
+//! [`Node`] is the real one; the hands are behind [`Hands`].
 
 use std::future::Future;
 use std::path::Path;

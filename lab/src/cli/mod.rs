@@ -1,4 +1,4 @@
-//! The command line. What a colleague module does for a subcommand starts here; so does the difference between a terminal,
+//! The command line: where each subcommand starts, and the difference between a terminal,
 //! which sees progress, and a script, which does not.
 
 mod args;

@@ -45,8 +45,8 @@ impl Machine {
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         let role_age = age(self.role.since);
         let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
-        // Until the roles have settled the old leader's healthy loop lets go by itself, and the new one's FIP is
-        // announced anyway: what was heard before that is no conflict.
+        // Until then the old leader's healthy loop lets go by itself, and the new one's FIP is announced anyway: what was
+        // claimed meanwhile is no conflict, also when it is looked at later.
         let settled_at = self.role.since.max(void_before) + policy.watched_loop.interval.saturating_add(ROUND_SLACK);
         let claimed = last_claim.is_some_and(|claim| claim.at >= settled_at && now.since(claim.at) < CONFLICT_FRESH);
         Facts {

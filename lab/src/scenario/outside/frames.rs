@@ -1,7 +1,7 @@
 //! ARP on the bridge, as every station hears it: who announces the FIP, and who asks for it.
 //!
 //! A thread of its own in the bridge's network namespace: setns moves one thread, and it never comes back. It ends when it
-//! is asked to, or dropped, within [`LOOK_EVERY`].
+//! is asked to, or dropped, within `LOOK_EVERY`.
 
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
