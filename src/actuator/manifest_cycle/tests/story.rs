@@ -1,46 +1,64 @@
 //! Whole cycles, and other writers in the middle of them.
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::actuator::journal::Outcome;
 
 pub(super) struct Told {
     pub(super) outcome: StepOutcome,
-    /// How long the manifest was out, in virtual time.
-    pub(super) out_for: Duration,
+    /// How long the manifest was out, in virtual time; `None` where it did not go out and come back by a rename.
+    pub(super) out_for: Option<Duration>,
 }
 
-/// Runs a cycle and watches the phases; `stop_after` counts from the beginning.
+/// Notes when the manifest went out and when it came in, in virtual time. A hook and no subscription to the phases: a
+/// subscriber sees only the last of two phases that follow each other while it waits for its turn.
+#[derive(Default)]
+struct Moves {
+    staging: PathBuf,
+    manifests: PathBuf,
+    out: Mutex<Option<Instant>>,
+    back: Mutex<Option<Instant>>,
+}
+
+impl FaultHook for Moves {
+    fn before(&self, call: &'static str, path: &Path) -> Result<(), Fault> {
+        let into = path.parent().filter(|_| call == "move a file to");
+        let noted = if into == Some(&self.staging) {
+            &self.out
+        } else if into == Some(&self.manifests) {
+            &self.back
+        } else {
+            return Ok(());
+        };
+        noted.lock().unwrap().replace(Instant::now());
+        Ok(())
+    }
+}
+
+/// Runs a cycle; `stop_after` counts from the beginning.
 pub(super) async fn tell(node: &Node, pod: Pod, beats: bool, stop_after: Option<Duration>) -> Told {
-    let executor = node.executor();
-    let mut phases = executor.subscribe();
+    let (staging, manifests) = (node.settings.staging_dir.clone(), node.settings.wanted.dir().to_owned());
+    let moves = Arc::new(Moves { staging, manifests, ..Moves::default() });
+    let fs = Fs::with_hook(Arc::clone(&moves) as Arc<dyn FaultHook>);
+    let executor = CycleExecutor::with_fs(fs, &node.settings.state_dir);
     let (stop, stopped) = watch::channel(false);
-    let watching = async {
-        let mut times = Vec::new();
-        while phases.changed().await.is_ok() {
-            let phase = phases.borrow_and_update().as_ref().map(|view| view.phase);
-            times.push((phase, Instant::now()));
-        }
-        times
-    };
-    let running = async {
-        let outcome = executor.run(&node.settings, &pod, &Beats(beats), stopped).await;
-        assert_eq!(executor.view(), None);
-        drop(executor);
-        outcome
-    };
     let stopping = async {
-        if let Some(after) = stop_after {
-            tokio::time::sleep(after).await;
-            stop.send(true).ok();
+        match stop_after {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
         }
+        stop.send(true).ok();
+        std::future::pending::<StepOutcome>().await
     };
-    let (times, outcome, ()) = tokio::join!(watching, running, stopping);
-    let at = |wanted| times.iter().find(|(phase, _)| *phase == Some(wanted)).map(|(_, at)| *at);
-    let out_for = match (at(CyclePhase::Out), at(CyclePhase::Back)) {
-        (Some(out), Some(back)) => back - out,
-        (_, _) => Duration::ZERO,
+    let beats = Beats(beats);
+    let outcome = tokio::select! {
+        outcome = executor.run(&node.settings, &pod, &beats, stopped) => outcome,
+        never = stopping => never,
     };
-    Told { outcome, out_for }
+    assert_eq!(executor.view(), None);
+    let (out, back) = (*moves.out.lock().unwrap(), *moves.back.lock().unwrap());
+    Told { outcome, out_for: out.zip(back).map(|(out, back)| back - out) }
 }
 
 pub(super) fn last(node: &Node) -> Outcome {
@@ -48,8 +66,8 @@ pub(super) fn last(node: &Node) -> Outcome {
 }
 
 /// Virtual time passes in steps of a poll.
-pub(super) fn about(time: Duration, seconds: u64) -> bool {
-    (Duration::from_secs(seconds)..Duration::from_millis(seconds * 1000 + 500)).contains(&time)
+pub(super) fn about(time: Option<Duration>, seconds: u64) -> bool {
+    time.is_some_and(|time| (Duration::from_secs(seconds)..Duration::from_millis(seconds * 1000 + 500)).contains(&time))
 }
 
 #[tokio::test(start_paused = true)]
