@@ -263,7 +263,7 @@ fn after_an_own_pause_a_leased_alias_goes_as_soon_as_another_leader_is_proven() 
 fn the_loops_alias_is_leased_kept_alive_and_given_back_when_the_option_goes_or_an_operator_pauses() {
     for by_pause in [false, true] {
         let mut node = Node::new();
-        assert_eq!(node.run(60_000), [], "the option is off");
+        assert_eq!(kinds(&node.run(60_000)), [StepKind::AnnounceAlias], "the option is off");
         node.policy.fip.lease_loop_alias = true;
         let began = kinds(&node.run(60_000));
         assert_eq!(began.first(), Some(&StepKind::LeaseAlias));
@@ -305,10 +305,35 @@ fn neither_an_alias_of_another_prefix_nor_any_in_observe_mode_is_leased() {
     let mut node = Node::new();
     node.policy.fip.lease_loop_alias = true;
     node.alias = vec![AliasEntry { prefix_len: 24, ..forever() }];
-    assert_eq!(node.run(20_000), []);
+    assert_eq!(kinds(&node.run(20_000)), [StepKind::AnnounceAlias]);
     node.alias = vec![forever()];
     node.policy.mode = Mode::Observe;
     assert_eq!(node.run(20_000), []);
+}
+
+#[test]
+fn the_fip_that_a_starting_daemon_finds_on_a_proven_leader_is_announced_once() {
+    let mut node = Node::new();
+    assert_eq!(kinds(&node.run(60_000)), [StepKind::AnnounceAlias], "the loop may have put it up a moment before");
+
+    let mut follower = Node::new();
+    follower.leads = false;
+    follower.alias.clear();
+    assert_eq!(follower.run(60_000), []);
+}
+
+#[test]
+fn an_announcement_that_must_not_be_made_does_not_make_the_quorum_be_asked_again_and_again() {
+    let asked = |mode: Mode, paused: bool| {
+        let mut node = Node::new();
+        (node.policy.mode, node.paused) = (mode, paused);
+        node.run(30_000);
+        node.round()
+    };
+    for (mode, paused) in [(Mode::Observe, false), (Mode::Enforce, true)] {
+        let decision = asked(mode, paused);
+        assert_eq!((decision.start.as_slice(), decision.etcd_depth), ([].as_slice(), EtcdDepth::Status));
+    }
 }
 
 #[test]

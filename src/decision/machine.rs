@@ -157,7 +157,7 @@ impl Machine {
 
     /// Upkeep of what is already there, whatever the verdict.
     fn keep_up_the_lease(&self, observation: &Observation, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
-        let upkeep = Upkeep::of(facts, policy, self.announce_due);
+        let upkeep = Upkeep::of(facts, policy, self.may_announce(facts, policy));
         if upkeep.needs_proof {
             decision.etcd_depth = EtcdDepth::Proof;
         }
@@ -259,13 +259,20 @@ impl Machine {
         if !calm {
             decision.etcd_depth = EtcdDepth::Proof;
         }
-        if !calm || overdue || gap || self.announce_due {
+        let announces = self.may_announce(facts, policy);
+        if !calm || overdue || gap || announces {
             decision.next_deadline = now + policy.etcd.poll_alert;
         }
-        if self.announce_due && facts.role == Role::ClaimsToLead {
+        if announces && facts.role == Role::ClaimsToLead {
             // Clients wait for this one: ask the quorum now.
             decision.next_deadline = now;
         }
+    }
+
+    /// Whether an announcement is due that may be made. One that only waits, for the end of a pause or for another
+    /// policy, is no reason to ask the quorum again and again.
+    fn may_announce(&self, facts: &Facts, policy: &Policy) -> bool {
+        self.announce_due && policy.mode == Mode::Enforce && !facts.paused
     }
 
     /// Whether an announcement that succeeds now tells of an alias that has just appeared; otherwise it defends one.

@@ -71,10 +71,9 @@ impl Machine {
         let held = holding.as_ref().ok().map(|holding| *holding != Holding::Absent);
         self.holding.update(held, now);
         if let Some(held) = held
-            && let Some(before) = self.last_known_held.replace(held)
-            && before != held
+            && self.last_known_held.replace(held) != Some(held)
         {
-            // An alias that was here when we first looked needs no announcement; one that came does.
+            // Also for one that is here at the first look: the loop may have put it up a moment ago, and told nobody.
             self.announce_due = held;
         }
     }
