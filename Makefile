@@ -17,7 +17,7 @@ FROM ?= 0
 MODEL_SECONDS ?= 600
 MODEL_THREADS ?= 2
 
-.PHONY: help demo demo-lab simulate test setup build unit lint scenarios crash-matrix model release install clean
+.PHONY: help demo demo-lab simulate test setup build unit lint scenarios observe crash-matrix model release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ lint:
 
 scenarios: build ## every scenario of lab/scenarios (SCENARIOS="a.yaml b.yaml" JOBS=n to choose)
 	$(LAB) run --jobs $(JOBS) $(SCENARIOS)
+
+observe: setup build ## every scenario in observe mode, each write, netlink change and frame counted from outside (JOBS=n)
+	$(LAB) run --observe --jobs $(JOBS) $(SCENARIOS)
 
 crash-matrix: setup ## the manifest cycle killed, failed and cut off from power at every call (some minutes)
 	cargo test -p fip-watchdog --test crash_matrix -- --full

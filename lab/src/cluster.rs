@@ -260,6 +260,14 @@ impl Lab {
             .find(|&candidate| node::pid_inside(candidate) == Some(pid))
     }
 
+    /// Where a service of the node has its processes; a directory that is not there is one that never ran.
+    #[must_use]
+    pub fn service_groups(&self, id: NodeId, service: &str) -> Vec<PathBuf> {
+        // systemd-nspawn puts the node's own tree below `payload`.
+        let tree = |top: PathBuf| top.join("payload/system.slice").join(service);
+        self.hierarchies.directories(&node::group(&self.name, id)).into_iter().map(tree).collect()
+    }
+
     /// The directory that the node sees as `/run/fip-lab`.
     #[must_use]
     pub fn shared(&self, id: NodeId) -> PathBuf {

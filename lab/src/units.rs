@@ -6,6 +6,14 @@ use crate::node::NodeId;
 /// The unit that ships to real nodes, unchanged.
 pub const WATCHDOG: &str = include_str!("../../systemd/fip-watchdog.service");
 
+/// Its name.
+pub const WATCHDOG_NAME: &str = "fip-watchdog.service";
+
+/// What the watchdog's service runs where it is traced: a shell that stops itself, and becomes the daemon when it is let go on.
+pub const HELD: &str = "/bin/sh -c 'kill -STOP $$$$; exec /usr/bin/fip-watchdog run'";
+/// The drop-in that says so.
+pub const HELD_DROP_IN: &str = "/run/systemd/system/fip-watchdog.service.d/fip-lab-begin.conf";
+
 /// What `journalctl --catalog` says about its entries.
 pub const WATCHDOG_CATALOG: &str = include_str!("../../systemd/fip-watchdog.catalog");
 

@@ -211,7 +211,11 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// One that the unit made is left as it is, without so much as an attempt: in observe mode nothing is to be changed.
 fn make_dir(path: &Path) -> Result<(), StartError> {
+    if path.is_dir() {
+        return Ok(());
+    }
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)

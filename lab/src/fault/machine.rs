@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use tokio::process::Command;
 
 use super::Target;
+use crate::units::{HELD, HELD_DROP_IN};
 
 /// Longest pause in one call; a longer one is a freeze and a heal.
 const PAUSE_SECONDS_MAX: f64 = 600.0;
@@ -98,9 +99,9 @@ pub(super) async fn jump_clock(target: &Target<'_>) -> anyhow::Result<()> {
     restore_clock(target).await?;
     let holder = hold_time_namespace(target, clock, seconds).await?;
     // `+`: outside of the unit's sandbox, which forbids to change namespaces.
-    let text = format!(
-        "[Service]\nExecStart=\nExecStart=+/usr/bin/nsenter --time=/proc/{holder}/ns/time -- /usr/bin/fip-watchdog run\n"
-    );
+    let traced = target.lab.node(target.node).host_path(HELD_DROP_IN).exists();
+    let start = if traced { HELD } else { "/usr/bin/fip-watchdog run" };
+    let text = format!("[Service]\nExecStart=\nExecStart=+/usr/bin/nsenter --time=/proc/{holder}/ns/time -- {start}\n");
     let script =
         "mkdir -p \"${1%/*}\"; printf %s \"$2\" >\"$1\"; systemctl daemon-reload; systemctl restart fip-watchdog.service";
     target.shell(script, &[CLOCK_DROP_IN, &text]).await?;

@@ -144,6 +144,7 @@ impl Checker {
             | Expect::NewContainer(_)
             | Expect::ManifestIntact(_)
             | Expect::WroteNothing(_)
+            | Expect::ChangedSomething(_)
             | Expect::JournalQuiet(_) => false,
         };
         if empty {

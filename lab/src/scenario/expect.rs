@@ -27,13 +27,22 @@ pub enum Expect {
     NewContainer(NodeSince),
     /// The manifest directory is as it was: names, content, mode, owner.
     ManifestIntact(NodeSince),
-    /// The watchdogs of these nodes changed nothing, counted from outside: no file, no address, no announcement.
+    /// The watchdogs of these nodes changed nothing, counted from outside: no file, no address, no announcement. From their first
+    /// instruction on, unless there is a mark.
     WroteNothing(NodeSince),
+    /// The watchdogs of these nodes did, counted in the same way: the counting can fail.
+    ChangedSomething(NodeSince),
     /// How much the watchdogs of these nodes log.
     JournalQuiet(QuietBound),
 }
 
 impl Expect {
+    /// Whether the watchdogs have to be watched from outside for it.
+    #[must_use]
+    pub const fn counts(&self) -> bool {
+        matches!(self, Self::WroteNothing(_) | Self::ChangedSomething(_))
+    }
+
     /// The nodes and the mark that it refers to.
     #[must_use]
     pub const fn node_and_since(&self) -> (Option<&NodeRef>, Option<&String>) {
@@ -42,9 +51,11 @@ impl Expect {
             Self::TwoHolders(bound) => (None, bound.since.as_ref()),
             Self::HolderAtEnd(bound) => (Some(&bound.node), None),
             Self::FipGoneToEnd(bound) => (None, bound.since.as_ref()),
-            Self::NeverHolds(bound) | Self::NewContainer(bound) | Self::ManifestIntact(bound) | Self::WroteNothing(bound) => {
-                (Some(&bound.node), bound.since.as_ref())
-            }
+            Self::NeverHolds(bound)
+            | Self::NewContainer(bound)
+            | Self::ManifestIntact(bound)
+            | Self::WroteNothing(bound)
+            | Self::ChangedSomething(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Verdicts(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Steps(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::JournalQuiet(bound) => (Some(&bound.node), bound.since.as_ref()),

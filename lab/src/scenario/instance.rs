@@ -13,13 +13,12 @@ use tokio::time::timeout;
 
 use super::clock;
 use super::event::{Event, What};
-use super::expect::Expect;
 use super::file::Scenario;
 use super::judge::{Evidence, Finding};
 use super::lab_api::{self, Lab};
 use super::measure::{Outage, Timeline};
 use super::node::Node;
-use super::outside::Outside;
+use super::outside::{Deeds, Outside};
 use super::record::Record;
 use super::runner::{Run, StepFailed};
 use super::source::{CHANNEL, Sources};
@@ -35,6 +34,8 @@ pub struct Options {
     pub watchdog: Option<bool>,
     /// Which watchdog.
     pub watchdog_binary: Option<PathBuf>,
+    /// The watchdogs only observe: waits for what they would have done run out, see `observe`.
+    pub observe: bool,
 }
 
 /// What a run showed.
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub variables: BTreeMap<String, Node>,
     /// Everything that was seen.
     pub timeline: Timeline,
+    /// What the watchdogs did, seen from outside; empty unless that was counted.
+    pub deeds: BTreeMap<Node, Deeds>,
     /// The last lines of each node's journal, when something failed.
     pub journals: BTreeMap<Node, String>,
 }
@@ -91,6 +94,9 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     Lab::down(name).await.with_context(|| format!("cannot clear the lab `{name}`"))?;
     let lab = Lab::up(name, &up, say).await.with_context(|| format!("cannot bring the lab `{name}` up"))?;
 
+    let counts = wishes.watchdog && scenario.expect.value.iter().any(|expect| expect.value.counts());
+    let outside = if counts { Some(Outside::start(&lab).await?) } else { None };
+
     let began = clock::now();
     let (send, events) = mpsc::channel(CHANNEL);
     let sources = Sources::start(&lab, &send)?;
@@ -103,12 +109,11 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     });
     let client = lab_api::client(name, on_change)?;
     let before = lab_api::directories(&lab);
-    let counts = wishes.watchdog && scenario.expect.value.iter().any(|expect| matches!(expect.value, Expect::WroteNothing(_)));
-    let outside = if counts { Some(Outside::start(&lab).await?) } else { None };
 
     let nodes = lab.nodes().len();
     let record = Record::new(nodes, began);
-    let mut run = Run { lab: &lab, watchdog: wishes.watchdog, record, variables: BTreeMap::new(), events, say };
+    let (watchdog, observe) = (wishes.watchdog, options.observe);
+    let mut run = Run { lab: &lab, watchdog, observe, record, variables: BTreeMap::new(), events, say };
     let steps = match timeout(scenario.limit.0, run.steps(scenario)).await {
         Ok(done) => done,
         Err(_elapsed) => Err(StepFailed {
@@ -162,6 +167,7 @@ fn judge(scenario: &Scenario, evidence: Evidence, steps: Result<(), StepFailed>,
         longest_outage: timeline.outages(timeline.since(None)).first().copied(),
         variables: evidence.variables,
         timeline,
+        deeds: evidence.deeds,
         journals: BTreeMap::new(),
     }
 }

@@ -90,10 +90,16 @@ impl Evidence {
             Expect::ManifestIntact(bound) => self.each(&bound.node, "has its manifest directory as it was", |node| {
                 self.directories.get(&node).map_or((false, "not read".to_owned()), |(before, after)| before.compare(after))
             }),
-            Expect::WroteNothing(bound) => self.each(&bound.node, "changes nothing", |node| {
+            Expect::WroteNothing(bound) => {
+                let since = bound.since.as_deref().map_or(Duration::ZERO, |mark| run.since(Some(mark)));
+                self.each(&bound.node, "changes nothing", |node| self.counted(node, |deeds| deeds.judge_nothing(since)))
+            }
+            Expect::ChangedSomething(bound) => {
                 let since = run.since(bound.since.as_deref());
-                self.deeds.get(&node).map_or((false, "not watched from outside".to_owned()), |deeds| deeds.judge(since))
-            }),
+                self.each(&bound.node, "is seen to change something", |node| {
+                    self.counted(node, |deeds| deeds.judge_something(since))
+                })
+            }
             Expect::JournalQuiet(bound) => self.quiet(bound),
         }
     }
@@ -119,6 +125,10 @@ impl Evidence {
             }
         };
         Finding::new(passed, format!("{who} {what}"), measured)
+    }
+
+    fn counted(&self, node: Node, judge: impl Fn(&Deeds) -> (bool, String)) -> (bool, String) {
+        self.deeds.get(&node).map_or((false, "not watched from outside".to_owned()), judge)
     }
 
     fn outage(&self, bound: &OutageBound) -> Finding {

@@ -14,6 +14,7 @@
 pub mod check;
 pub mod clock;
 pub mod condition;
+pub mod counted;
 pub mod event;
 pub mod expect;
 pub mod file;
@@ -25,6 +26,7 @@ pub mod manifest;
 pub mod measure;
 pub mod names;
 pub mod node;
+pub mod observe;
 pub mod outside;
 pub mod paint;
 pub mod record;
@@ -87,6 +89,10 @@ struct RunArguments {
     /// Run with the watchdog or without it, whatever the file says.
     #[arg(long, value_name = "on|off")]
     watchdog: Option<Switch>,
+    /// Put every watchdog into observe mode, whatever the file says, and expect nothing else than that it changes nothing, counted from
+    /// outside. Faults are the file's; what only a remedy would bring about is waited for 10 s (45 s for a verdict) at most.
+    #[arg(long, conflicts_with = "watchdog")]
+    observe: bool,
     /// The watchdog to run instead of the one beside this binary.
     #[arg(long, value_name = "FILE")]
     watchdog_binary: Option<PathBuf>,
@@ -133,9 +139,26 @@ pub fn main(args: &[OsString]) -> anyhow::Result<ExitCode> {
         Ok(arguments) => arguments,
         Err(error) => return Ok(usage(&error)),
     };
-    let Some(scenarios) = find::load(&arguments.scenarios)? else { return Ok(ExitCode::from(REFUSED)) };
+    let Some(mut scenarios) = find::load(&arguments.scenarios)? else { return Ok(ExitCode::from(REFUSED)) };
+    if arguments.observe {
+        scenarios = observed(scenarios);
+        anyhow::ensure!(!scenarios.is_empty(), "there is nothing to count where no watchdog runs");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(run_all(&arguments, &scenarios))
+}
+
+/// Those in which a watchdog runs, in observe mode; of the others it is said that they are left out.
+fn observed(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    let one = |scenario: Scenario| {
+        let name = scenario.name.value.clone();
+        let observed = observe::observed(scenario);
+        if observed.is_none() {
+            progress(&name, "left out: no watchdog runs in it", true);
+        }
+        observed
+    };
+    scenarios.into_iter().filter_map(one).collect()
 }
 
 async fn run_all(arguments: &RunArguments, scenarios: &[Scenario]) -> anyhow::Result<ExitCode> {
@@ -143,6 +166,7 @@ async fn run_all(arguments: &RunArguments, scenarios: &[Scenario]) -> anyhow::Re
         keep: arguments.keep,
         watchdog: arguments.watchdog.map(|switch| switch == Switch::On),
         watchdog_binary: arguments.watchdog_binary.clone(),
+        observe: arguments.observe,
     };
     let (stop, interrupted) = watch::channel(false);
     tokio::spawn(async move {
@@ -182,6 +206,9 @@ async fn run_all(arguments: &RunArguments, scenarios: &[Scenario]) -> anyhow::Re
                 let own: Vec<&Ran<'_>> = runs.iter().filter(|ran| std::ptr::eq(ran.scenario, scenario)).collect();
                 print(&format!("{}\n{}\n", scenario.name.value, report::repeats(&own, &paper)));
             }
+        }
+        if arguments.observe {
+            print(&format!("{}\n", counted::table(&runs)));
         }
         print(&report::summary(&runs, &paper));
     }

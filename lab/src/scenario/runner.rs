@@ -14,11 +14,12 @@ use super::clock;
 use super::condition::{Condition, Kind};
 use super::event::{Event, Fault, What};
 use super::file::{FaultStep, Role, Scenario, Step, Wait};
-use super::judge::resolve;
+use super::judge::{resolve, secs};
 use super::lab_api::{self, Lab};
 use super::measure::HEALTHY;
 use super::names::NodeRef;
 use super::node::Node;
+use super::observe;
 use super::record::Record;
 
 /// Conditions on time alone (silence) are looked at this often; all others when an event arrives.
@@ -44,6 +45,8 @@ pub struct Run<'a> {
     pub lab: &'a Lab,
     /// Whether watchdogs run in it.
     pub watchdog: bool,
+    /// Whether they only observe, so that what they would have brought about does not come.
+    pub observe: bool,
     /// Everything seen so far.
     pub record: Record,
     /// What the variables are bound to.
@@ -112,9 +115,20 @@ impl Run<'_> {
         let watchdog = self.watchdog;
         // A run that has gone blind would only wait for its limit.
         let holds = |run: &Self| condition.kind.holds(&nodes, &run.record.seen(clock::now(), watchdog));
-        let ended = self.until(wait.limit.0, |run| holds(run) || !run.record.is_complete()).await;
+        // The lab itself must come up well; after that a wait may be for what nobody does.
+        let limit = if self.observe && self.record.marked(HEALTHY) {
+            Some(observe::patience(&condition.kind, wait.limit.0))
+        } else {
+            None
+        };
+        let ended = self.until(limit.unwrap_or(wait.limit.0), |run| holds(run) || !run.record.is_complete()).await;
         if !self.record.is_complete() {
             return Err(format!("gave up: {}", self.record.gaps().join("; ")));
+        }
+        if let (false, Some(limit)) = (ended, limit) {
+            let words = self.condition_words(&condition);
+            self.note(None, What::Note(format!("did not come within {}, as is right in observe mode: {words}", secs(limit))));
+            return Ok(());
         }
         if !ended {
             return Err(format!("not within {}", humantime::format_duration(wait.limit.0)));

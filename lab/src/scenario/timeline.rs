@@ -235,6 +235,7 @@ mod tests {
             longest_outage: None,
             variables: BTreeMap::new(),
             timeline: Timeline::new(3, s(0), s(25), events, client),
+            deeds: BTreeMap::new(),
             journals: BTreeMap::new(),
         };
         print(&outcome, &Paper::plain())

@@ -1,66 +1,64 @@
-//! The watchdog's system calls, by strace from the host, and which of them change something.
+//! One daemon's system calls, by strace from the host, and which of them change something.
 //!
 //! The watchdog's own are its runtime directory (lock and control socket), the journal's and systemd's sockets, and
 //! questions: netlink dumps, a probe. Everything else that creates, changes or removes a file, an address or a
 //! process is a change, also when it failed.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use crate::node::NodeId;
 use crate::scenario::clock;
-use crate::scenario::lab_api::Lab;
 
 /// Every call that could change a file, an address, another process or a neighbour's mind.
 const TRACED: &str = "trace=open,openat,?openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,\
     symlink,symlinkat,truncate,ftruncate,fallocate,chmod,fchmod,fchmodat,chown,lchown,fchown,fchownat,utimensat,setxattr,\
-    lsetxattr,fsetxattr,removexattr,lremovexattr,fremovexattr,mknod,mknodat,mount,umount2,kill,pidfd_send_signal,\
+    lsetxattr,fsetxattr,removexattr,lremovexattr,fremovexattr,mknod,mknodat,mount,umount2,kill,tkill,tgkill,\
+    pidfd_send_signal,bind,ioctl,io_uring_setup,sendfile,copy_file_range,splice,\
     write,writev,pwrite64,pwritev,sendto,sendmsg,sendmmsg";
 /// `strace` attaches within milliseconds; a busy machine may take longer.
 const ATTACH_LIMIT: Duration = Duration::from_secs(10);
-/// The service's process id.
-const SHOW_LIMIT: Duration = Duration::from_secs(10);
 /// A call is a line of this length at most, see the `-s` below.
 const LINE_MAX: usize = 16 * 1024;
 /// Changes that are kept; a watchdog that makes more is not observing.
 const CHANGES_MAX: usize = 1000;
-/// Where the watchdog's own files are.
+/// The watchdog's own files. `/run/fip-watchdog` itself is the unit's.
 const OWN: [&str; 2] = ["/run/fip-watchdog/", "/dev/null"];
 
 /// What was seen of one watchdog.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// Lines.
+    /// Daemons that were traced from their first instruction on; one more for each start.
+    pub daemons: usize,
+    /// Calls.
     pub looked_at: usize,
-    /// Calls that change something.
+    /// Those that change something.
     pub changes: Vec<(Duration, String)>,
     /// Why not everything was seen.
     pub blind: Option<String>,
 }
 
-/// A tracer, attached to all threads of a watchdog.
+/// A tracer, attached to all threads of a daemon.
 pub struct Tracer {
     child: Child,
     lines: BufReader<tokio::process::ChildStderr>,
 }
 
-/// Attaches to the watchdog of a node. In the node's network namespace, since strace asks the kernel there which sockets
-/// are netlink ones.
+/// Attaches to a process, in its network namespace, since strace asks the kernel there which sockets are netlink ones.
 ///
 /// # Errors
-/// The watchdog does not run, there is no strace, or it may not trace.
-pub async fn attach(lab: &Lab, node: NodeId) -> anyhow::Result<Tracer> {
-    let shown =
-        lab.exec_ok(node, &["systemctl", "show", "--property=MainPID", "--value", "fip-watchdog.service"], SHOW_LIMIT).await?;
-    let inside: i32 = shown.trim().parse().with_context(|| format!("the watchdog's process id is {shown:?}"))?;
-    let pid = lab.host_pid(node, inside).context("the watchdog does not run")?.as_raw_nonzero().to_string();
+/// The process does not run, there is no strace, or it may not trace.
+pub async fn attach(namespace: &Path, pid: Pid) -> anyhow::Result<Tracer> {
+    let pid = pid.as_raw_nonzero().to_string();
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", namespace.display())).arg("--");
     // -y: paths of descriptors; -x: what is no text in hexadecimal, so that a packet can be read.
-    let argv = ["strace", "-f", "-y", "-x", "-s", "256", "-e", TRACED, "-e", "signal=none", "-p", pid.as_str()];
-    let mut command = lab.netns_command(node, &argv);
+    command.args(["strace", "-f", "-y", "-x", "-s", "256", "-e", TRACED, "-e", "signal=none", "-p", pid.as_str()]);
     command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
     let mut child = command.kill_on_drop(true).spawn().context("cannot run strace (apt-get install strace)")?;
     let mut lines = BufReader::new(child.stderr.take().context("strace has no output")?);
@@ -78,11 +76,10 @@ pub async fn attach(lab: &Lab, node: NodeId) -> anyhow::Result<Tracer> {
     Ok(Tracer { child, lines })
 }
 
-/// Reads until it is asked to stop. Dropping it ends strace, which detaches.
-pub async fn follow(mut tracer: Tracer, mut stop: watch::Receiver<bool>) -> Calls {
-    let mut calls = Calls::default();
+/// Reads until the daemon ends, or until it is asked to stop; then strace ends, which detaches.
+pub async fn read(mut tracer: Tracer, calls: &mut Calls, stop: &mut watch::Receiver<bool>) {
     let mut line = Vec::new();
-    loop {
+    while calls.blind.is_none() {
         line.clear();
         let read = tokio::select! {
             biased;
@@ -92,60 +89,69 @@ pub async fn follow(mut tracer: Tracer, mut stop: watch::Receiver<bool>) -> Call
         };
         let text = String::from_utf8_lossy(&line);
         match read {
-            Ok(0) => calls.blind = Some("the watchdog or its tracer ended".to_owned()),
+            Ok(0) => break,
             Err(error) => calls.blind = Some(format!("strace: {error}")),
             Ok(_) if text.len() > LINE_MAX => calls.blind = Some("a call without end".to_owned()),
             Ok(_) if calls.changes.len() >= CHANGES_MAX => calls.blind = Some("too many changes to keep".to_owned()),
             Ok(_) => {
+                let Some(call) = call(&text) else { continue };
                 calls.looked_at += 1;
-                if let Some(call) = change(&text) {
-                    calls.changes.push((clock::now(), call.to_owned()));
+                if call.changes() {
+                    calls.changes.push((clock::now(), call.text.to_owned()));
                 }
             }
-        }
-        if calls.blind.is_some() {
-            break;
         }
     }
     // Already ended is as good.
     drop(tracer.child.start_kill());
-    calls
 }
 
-/// The call in a line, if it changes something that is not the watchdog's own.
-///
+/// The begin of a call in a line of strace's.
+struct Call<'a> {
+    name: &'a str,
+    arguments: &'a str,
+    text: &'a str,
+}
+
 /// ```text
 /// [pid  4711] openat(AT_FDCWD</>, "/etc/kubernetes/manifests", O_RDONLY|O_CLOEXEC|O_DIRECTORY) = 14</etc/…>
 /// sendto(9<socket:[81]>, [{nlmsg_len=28, nlmsg_type=RTM_GETADDR, …
 /// ```
-fn change(line: &str) -> Option<&str> {
+fn call(line: &str) -> Option<Call<'_>> {
     let line = line.trim_end();
-    let call = line.strip_prefix("[pid").and_then(|rest| rest.split_once("] ")).map_or(line, |(_, call)| call);
+    let text = line.strip_prefix("[pid").and_then(|rest| rest.split_once("] ")).map_or(line, |(_, call)| call);
     // "<... openat resumed>" was seen when it began; "strace: …", "+++ exited" and "--- SIGCHLD" are no calls.
-    let (name, arguments) = call.split_once('(')?;
-    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return None;
+    let (name, arguments) = text.split_once('(')?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some(Call { name, arguments, text })
+}
+
+impl Call<'_> {
+    /// Whether it changes something that is not the watchdog's own.
+    fn changes(&self) -> bool {
+        let arguments = self.arguments;
+        let has = |words: &[&str]| words.iter().any(|word| arguments.contains(word));
+        match self.name {
+            "open" | "openat" | "openat2" => {
+                has(&["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_TMPFILE"]) && !quoted(arguments).is_some_and(is_own)
+            }
+            "write" | "writev" | "pwrite64" | "pwritev" | "ftruncate" | "fallocate" | "fchmod" | "fchown" | "fsetxattr" => {
+                // Pipes, sockets and event counters have no path; a memory file carries a long entry to the journal.
+                let path = arguments.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(path, _)| path);
+                path.starts_with('/') && !path.starts_with("/memfd:") && !is_own(path)
+            }
+            "sendto" | "sendmsg" | "sendmmsg" => {
+                has(&["RTM_NEW", "RTM_DEL", "RTM_SET"]) || (has(&["AF_PACKET"]) && !is_probe(arguments))
+            }
+            // A socket with a path is a file.
+            "bind" => has(&["AF_UNIX"]) && !quoted(arguments).is_some_and(is_own),
+            // The old way to an interface's addresses and flags, and a file's attributes.
+            "ioctl" => has(&["SIOCS", "SIOCADD", "SIOCDEL", "FS_IOC_SET", "FICLONE"]),
+            // Signal 0 only asks whether somebody is there.
+            "kill" | "tkill" | "tgkill" => !arguments.contains(", 0)"),
+            _other => !quoted(arguments).is_some_and(is_own),
+        }
     }
-    let is_change = match name {
-        "open" | "openat" | "openat2" => {
-            let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_TMPFILE"].iter().any(|flag| arguments.contains(flag));
-            writes && !is_own(quoted(arguments)?)
-        }
-        "write" | "writev" | "pwrite64" | "pwritev" | "ftruncate" | "fallocate" | "fchmod" | "fchown" | "fsetxattr" => {
-            // Pipes, sockets and event counters have no path; a memory file carries a long entry to the journal.
-            let path = arguments.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(path, _)| path);
-            path.starts_with('/') && !path.starts_with("/memfd:") && !is_own(path)
-        }
-        "sendto" | "sendmsg" | "sendmmsg" => {
-            let netlink = ["RTM_NEW", "RTM_DEL", "RTM_SET"].iter().any(|kind| arguments.contains(kind));
-            let packet = arguments.contains("AF_PACKET") && !is_probe(arguments);
-            netlink || packet
-        }
-        // Signal 0 only asks whether somebody is there.
-        "kill" => !arguments.contains(", 0)"),
-        _other => !quoted(arguments).is_some_and(is_own),
-    };
-    is_change.then_some(call)
 }
 
 fn is_own(path: &str) -> bool {
@@ -168,6 +174,10 @@ fn is_probe(arguments: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn change(line: &str) -> Option<&str> {
+        call(line).filter(Call::changes).map(|call| call.text)
+    }
+
     #[test]
     fn reading_asking_and_the_watchdogs_own_files_are_no_changes() {
         for line in [
@@ -180,6 +190,9 @@ mod tests {
             r#"sendmsg(4<socket:[80]>, {msg_name={sa_family=AF_UNIX, sun_path="/run/systemd/journal/socket"}, msg_iov=[]}, 0) = 9"#,
             r#"sendto(12<socket:[9]>, "\x00\x01\x08\x00\x06\x04\x00\x01\x00\x50\x56\x87\x5b\xd1\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xc0\xa8\x6f\xc8", 28, 0, {sa_family=AF_PACKET, sll_protocol=htons(ETH_P_ARP)}, 20) = 28"#,
             "kill(1234, 0) = 0",
+            r#"bind(11<socket:[82]>, {sa_family=AF_UNIX, sun_path="/run/fip-watchdog/control.sock"}, 32) = 0"#,
+            r#"bind(12<socket:[9]>, {sa_family=AF_PACKET, sll_ifindex=if_nametoindex("eth0")}, 20) = 0"#,
+            "ioctl(3<socket:[7]>, FIONBIO, [1]) = 0",
             "<... openat resumed>) = 14</etc>",
             "[pid  4711] +++ exited with 0 +++",
             "strace: Process 4711 attached",
@@ -199,6 +212,10 @@ mod tests {
             r"sendto(9<socket:[81]>, [{nlmsg_len=56, nlmsg_type=RTM_DELADDR, nlmsg_flags=NLM_F_REQUEST|NLM_F_ACK}], 56, 0) = 56",
             r#"sendto(12<socket:[9]>, "\x00\x01\x08\x00\x06\x04\x00\x01\x00\x50\x56\x87\x5b\xd1\xc0\xa8\x6f\xc8\x00\x00\x00\x00\x00\x00\xc0\xa8\x6f\xc8", 28, 0, {sa_family=AF_PACKET, sll_protocol=htons(ETH_P_ARP)}, 20) = 28"#,
             "kill(1234, SIGKILL) = 0",
+            "tgkill(1234, 1234, SIGKILL) = 0",
+            r#"bind(11<socket:[82]>, {sa_family=AF_UNIX, sun_path="/etc/kubernetes/x"}, 32) = 0"#,
+            r#"ioctl(3<socket:[7]>, SIOCSIFADDR, {ifr_name="eth0"}) = 0"#,
+            "io_uring_setup(8, {flags=0}) = 5",
             r#"unlink("/etc/kubernetes/manifests/wcp-fip.yaml" <unfinished ...>"#,
         ] {
             assert!(change(line).is_some(), "{line}");
