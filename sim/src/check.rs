@@ -368,6 +368,7 @@ impl Sim {
             | AuditEvent::PlanStarted { .. }
             | AuditEvent::LeaseRenewed { .. }
             | AuditEvent::CycleRecovered { .. }
+            | AuditEvent::PauseRecorded(_)
             | AuditEvent::SenseLost { .. }
             | AuditEvent::SenseFound { .. } => {}
         }

@@ -12,11 +12,12 @@ use fip_watchdog::decision::plan::EtcdDepth;
 use fip_watchdog::decision::time::Moment;
 use fip_watchdog::policy::Policy;
 use fip_watchdog::policy::load::LoadError;
+use fip_watchdog::runtime::attend::Stopwatch;
 use fip_watchdog::runtime::clock;
 use fip_watchdog::runtime::pause::PauseError;
 use fip_watchdog::runtime::senses::Readings;
 use fip_watchdog::runtime::world::World;
-use fip_watchdog::sensor::etcd::{LeadershipProver, NotProven, Proof, Stopwatch, agree, in_time};
+use fip_watchdog::sensor::etcd::{LeadershipProver, NotProven, Proof, agree, in_time, unpaused};
 use tokio::sync::Notify;
 
 use crate::Ms;
@@ -258,6 +259,16 @@ impl LeadershipProver for SimProver {
 
 /// One round of questions, as `sensor::etcd::proof` asks them.
 async fn ask(shared: &Shared, node: usize, deadline: Duration, depth: EtcdDepth) -> Result<EtcdView, String> {
+    let view = unpaused(|| ask_once(shared, node, deadline, depth)).await?;
+    if let EtcdView::Answered(EtcdStatus { member_id, leader, quorum: Quorum::Confirmed { at }, .. }) = &view
+        && member_id == leader
+    {
+        shared.lock().checks.proved(node, *at);
+    }
+    Ok(view)
+}
+
+async fn ask_once(shared: &Shared, node: usize, deadline: Duration, depth: EtcdDepth) -> Result<EtcdView, String> {
     let watch = Stopwatch::start();
     let until = shared.now() + ms(deadline);
     let view = match status(shared, node, until).await {
@@ -270,13 +281,7 @@ async fn ask(shared: &Shared, node: usize, deadline: Duration, depth: EtcdDepth)
             EtcdView::Answered(EtcdStatus { quorum, ..first })
         }
     };
-    let view = in_time(view, watch.elapsed(), deadline)?;
-    if let EtcdView::Answered(EtcdStatus { member_id, leader, quorum: Quorum::Confirmed { at }, .. }) = &view
-        && member_id == leader
-    {
-        shared.lock().checks.proved(node, *at);
-    }
-    Ok(view)
+    in_time(view, watch.elapsed(), deadline)
 }
 
 async fn confirm(shared: &Shared, node: usize, first: &EtcdStatus, until: Ms) -> Result<Quorum, String> {

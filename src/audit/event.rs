@@ -15,6 +15,7 @@ use crate::decision::observation::CyclePhase;
 use crate::decision::step::StepKind;
 use crate::decision::verdict::Verdict;
 use crate::policy::Mode;
+use crate::runtime::ledger::PauseRecord;
 
 /// Longest `FIP_REASON`, in bytes: [`ITEMS_MAX`](super::text::ITEMS_MAX) sentences and what joins them.
 const REASON_BYTES_MAX: usize = 3000;
@@ -52,6 +53,8 @@ pub enum AuditEvent {
     SenseLost { sense: &'static str, reason: String },
     /// A sense can tell again.
     SenseFound { sense: &'static str, lost_for: Duration },
+    /// This daemon did not run for a while, or the wall clock was set.
+    PauseRecorded(PauseRecord),
 }
 
 /// One journal entry: the fields of the audit, before they are put in the journal's own format.
@@ -92,6 +95,7 @@ impl AuditEvent {
             Self::CycleRecovered { .. } => EventKind::CycleRecovered,
             Self::SenseLost { .. } => EventKind::SenseLost,
             Self::SenseFound { .. } => EventKind::SenseFound,
+            Self::PauseRecorded(_) => EventKind::PauseRecorded,
         }
     }
 
@@ -107,7 +111,8 @@ impl AuditEvent {
             | Self::PolicyLoaded { .. }
             | Self::PlanStarted { .. }
             | Self::StepSucceeded { .. }
-            | Self::SenseFound { .. } => Priority::Notice,
+            | Self::SenseFound { .. }
+            | Self::PauseRecorded(_) => Priority::Notice,
             Self::StepStarted { .. } => Priority::Info,
             Self::LeaseRenewed { .. } => Priority::Debug,
         }
@@ -165,6 +170,7 @@ impl AuditEvent {
             Self::SenseFound { sense, lost_for } => plain(format!("the {sense} sense can tell again after {}", span(*lost_for)))
                 .lasting(*lost_for)
                 .proven(json!({ "sense": sense })),
+            Self::PauseRecorded(record) => pause_recorded(*record),
         }
     }
 }
@@ -208,6 +214,15 @@ fn started(mode: Mode, policy: &Path) -> Entry {
     let (version, policy) = (env!("CARGO_PKG_VERSION"), sentence(&policy.to_string_lossy()));
     plain(format!("fip-watchdog {version} started in {mode} mode under {policy}"))
         .proven(json!({ "version": version, "mode": mode, "policy": policy }))
+}
+
+fn pause_recorded(record: PauseRecord) -> Entry {
+    let PauseRecord { kind, length, .. } = record;
+    let void = if kind.voids_ages() { "; all ages are void" } else { "; no age counts by it" };
+    let ended_at = record.ended_at();
+    plain(format!("{} {}{void}", kind.words(), span(length)))
+        .lasting(length)
+        .proven(json!({ "kind": kind.name(), "ended_at": ended_at }))
 }
 
 fn policy_loaded(path: &Path, diff: &[String]) -> Entry {

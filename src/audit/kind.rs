@@ -34,11 +34,13 @@ pub enum EventKind {
     SenseLost,
     /// A sense can tell again.
     SenseFound,
+    /// This daemon did not run for a while, or the wall clock was set.
+    PauseRecorded,
 }
 
 impl EventKind {
     /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Started,
         Self::Stopping,
         Self::PolicyLoaded,
@@ -53,6 +55,7 @@ impl EventKind {
         Self::CycleRecovered,
         Self::SenseLost,
         Self::SenseFound,
+        Self::PauseRecorded,
     ];
 
     /// The value of `FIP_EVENT`.
@@ -73,6 +76,7 @@ impl EventKind {
             Self::CycleRecovered => "cycle_recovered",
             Self::SenseLost => "sense_lost",
             Self::SenseFound => "sense_found",
+            Self::PauseRecorded => "pause_recorded",
         }
     }
 
@@ -94,6 +98,7 @@ impl EventKind {
             Self::CycleRecovered => "1eff61baa4674c6a824220a38fec0d5c",
             Self::SenseLost => "e8e358cecaff43e1b200452a071af1e1",
             Self::SenseFound => "651c852f576a4e95807b45dd01281e31",
+            Self::PauseRecorded => "a7ba1fa28e664e6aa643eac0ca614747",
         }
     }
 

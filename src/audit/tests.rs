@@ -17,6 +17,7 @@ use crate::decision::step::StepKind;
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::Mode;
+use crate::runtime::ledger::{PauseKind, PauseRecord};
 
 struct Journal {
     dir: tempfile::TempDir,
@@ -67,6 +68,11 @@ fn parse(mut datagram: &[u8]) -> BTreeMap<String, String> {
     fields
 }
 
+fn pause() -> PauseRecord {
+    let (length, wall) = (Duration::from_secs(20), Duration::from_secs(1_796_000_000));
+    PauseRecord { kind: PauseKind::Suspended, length, at: Moment::default(), wall }
+}
+
 fn every_event() -> Vec<AuditEvent> {
     let seen = || json!({ "etcd": { "state": "stale", "age_ms": 5 } });
     let (step, verdict) = (StepKind::ApplyAlias, Verdict::LoopStalledFipMissing);
@@ -94,6 +100,7 @@ fn every_event() -> Vec<AuditEvent> {
         AuditEvent::CycleRecovered { phase: CyclePhase::Out, outcome: "the manifest is back".to_owned() },
         AuditEvent::SenseLost { sense: "etcd", reason: "cannot read server.key: permission denied".to_owned() },
         AuditEvent::SenseFound { sense: "etcd", lost_for: duration },
+        AuditEvent::PauseRecorded(pause()),
     ]
 }
 
@@ -116,6 +123,7 @@ fn the_fields_of_every_entry_are_exactly_those_of_the_contract() {
         &["FIP_DURATION_MS", "FIP_STEP"],
         &["FIP_EVIDENCE", "FIP_REASON", "FIP_STEP"],
         &["FIP_EVIDENCE", "FIP_REASON"],
+        &["FIP_DURATION_MS", "FIP_EVIDENCE"],
         &["FIP_DURATION_MS", "FIP_EVIDENCE"],
     ];
     for ((event, kind), own) in every_event().iter().zip(EventKind::ALL).zip(own) {

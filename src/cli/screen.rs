@@ -15,6 +15,9 @@ use crate::policy::Mode;
 /// Steps on the screen; `--json` has all that the daemon keeps.
 const STEPS_SHOWN: usize = 6;
 
+/// Pauses on the screen.
+const PAUSES_SHOWN: usize = 3;
+
 /// A value as one line of JSON.
 #[must_use]
 pub fn json(value: &impl Serialize) -> String {
@@ -46,6 +49,10 @@ pub fn render(report: &StatusReport, colour: bool) -> String {
             step.detail
         );
         screen.line(if place == 0 { "recent" } else { "" }, line.trim_end_matches([':', ' ']));
+    }
+    for (place, pause) in report.pauses.iter().take(PAUSES_SHOWN).enumerate() {
+        let line = format!("{} ago: {} {}, over at {}", ms(pause.age_ms), pause.kind, ms(pause.length_ms), pause.ended_at);
+        screen.line(if place == 0 { "pauses" } else { "" }, &line);
     }
     screen.text
 }

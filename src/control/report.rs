@@ -19,6 +19,7 @@ use crate::decision::step::{StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::{Mode, Policy};
+use crate::runtime::ledger::{PauseLedger, PauseRecord};
 
 /// Version of the report. A field that is added does not raise it.
 pub const REPORT_VERSION: u32 = 1;
@@ -69,6 +70,8 @@ pub struct StatusInputs<'a> {
     pub policy: &'a PolicySummary,
     /// Steps that ended.
     pub recent: &'a RecentSteps,
+    /// Pauses of the daemon itself.
+    pub pauses: &'a PauseLedger,
     /// When the daemon started.
     pub started_at: Moment,
     /// The moment that ages count from.
@@ -102,6 +105,9 @@ pub struct StatusReport {
     pub policy: PolicyReport,
     /// The last steps, newest first.
     pub recent_steps: Vec<StepReport>,
+    /// The last pauses of the daemon itself, and steps of the wall clock, newest first.
+    #[serde(default)]
+    pub pauses: Vec<PauseReport>,
 }
 
 /// Something that is waited for.
@@ -160,11 +166,35 @@ pub struct StepReport {
     pub detail: String,
 }
 
+/// A pause of the daemon itself, or a step of the wall clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseReport {
+    /// `suspended`, `late`, `clock_stepped_forward` or `clock_stepped_back`.
+    pub kind: String,
+    /// How long, or by how much.
+    pub length_ms: u64,
+    /// How long ago it was over.
+    pub age_ms: u64,
+    /// When it was over, by the wall clock as it was then (RFC 3339, UTC).
+    pub ended_at: String,
+}
+
+impl PauseReport {
+    fn of(record: &PauseRecord, now: Moment) -> Self {
+        Self {
+            kind: record.kind.name().to_owned(),
+            length_ms: millis(record.length),
+            age_ms: millis(now.since(record.at)),
+            ended_at: record.ended_at(),
+        }
+    }
+}
+
 impl StatusReport {
     /// The report as of `inputs.now`.
     #[must_use]
     pub fn new(inputs: StatusInputs<'_>) -> Self {
-        let StatusInputs { observation, decision, policy, recent, started_at, now } = inputs;
+        let StatusInputs { observation, decision, policy, recent, pauses, started_at, now } = inputs;
         Self {
             report_version: REPORT_VERSION,
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -188,6 +218,7 @@ impl StatusReport {
                 }),
             },
             recent_steps: recent.newest_first().map(|step| StepReport::of(step, now)).collect(),
+            pauses: pauses.newest_first().map(|record| PauseReport::of(record, now)).collect(),
         }
     }
 }

@@ -39,6 +39,7 @@ impl<W: World> Supervisor<W> {
             decision,
             policy: &self.summary,
             recent: &self.recent,
+            pauses: &self.pauses,
             started_at: self.started_at,
             now: clock::now(),
         }))

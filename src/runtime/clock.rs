@@ -10,6 +10,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::decision::time::Moment;
 
+/// Readings this close together count as one instant.
+const AT_ONCE: Duration = Duration::from_millis(50);
+
+/// A process that is stopped each time that it reads its clocks has other worries.
+const TRIES: u32 = 4;
+
 /// What the three clocks show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
@@ -48,6 +54,19 @@ pub fn boottime() -> Duration {
 #[must_use]
 pub fn wall() -> Duration {
     SIMULATED.get().map_or_else(|| read(ClockId::Realtime), |clocks| clocks.wall)
+}
+
+/// All three at one instant: were this process stopped between two of them, they would tell of a step that was none.
+#[must_use]
+pub fn all() -> Clocks {
+    let mut tries = 0;
+    loop {
+        let clocks = Clocks { now: now(), boottime: boottime(), wall: wall() };
+        tries += 1;
+        if now().since(clocks.now) <= AT_ONCE || tries == TRIES {
+            return clocks;
+        }
+    }
 }
 
 fn read(clock: ClockId) -> Duration {

@@ -1,10 +1,13 @@
 //! Own pauses (invariant I4): the machine was suspended, stunned, starved, or this daemon was stopped.
 //!
-//! Seen in two ways: the loop wakes later than it had set itself, or `CLOCK_BOOTTIME` ran ahead of
-//! `CLOCK_MONOTONIC`. Either voids all ages, whatever the wall clock says.
+//! Three clocks are compared at each look. The loop wakes later than it had set itself, or `CLOCK_BOOTTIME` ran ahead of
+//! `CLOCK_MONOTONIC`: either voids all ages. The wall clock ran away from `CLOCK_BOOTTIME`: somebody set it, which is put on
+//! record and voids nothing. A slewed wall clock is no step: the kernel slews the monotonic clocks with it.
 
 use std::time::Duration;
 
+use super::clock::Clocks;
+use super::ledger::{PauseKind, PauseRecord};
 use crate::decision::time::Moment;
 
 /// Lateness from which ages are no longer trusted: well above what a busy node does to a daemon at its
@@ -14,19 +17,22 @@ const LATE: Duration = Duration::from_secs(3);
 /// The kernel keeps the two clocks together to the nanosecond while it runs.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
 
-/// Watches the loop's own punctuality.
+/// A wall clock that is set by less is one that is kept right.
+const STEP: Duration = Duration::from_secs(1);
+
+/// Watches the loop's own punctuality, and the clocks.
 #[derive(Debug, Clone)]
 pub struct GapWatch {
     due: Moment,
-    boot_ahead: Duration,
+    last: Clocks,
     resumed_at: Option<Moment>,
 }
 
 impl GapWatch {
-    /// Begins at `now`; `boottime` is `CLOCK_BOOTTIME` at the same time.
+    /// Begins when the clocks show `clocks`.
     #[must_use]
-    pub const fn new(now: Moment, boottime: Duration) -> Self {
-        Self { due: now, boot_ahead: boottime.saturating_sub(now.since_origin()), resumed_at: None }
+    pub const fn new(clocks: Clocks) -> Self {
+        Self { due: clocks.now, last: clocks, resumed_at: None }
     }
 
     /// The loop has set itself to be back by `due`.
@@ -34,17 +40,35 @@ impl GapWatch {
         self.due = due;
     }
 
-    /// The loop is back. Returns how long it did not run if that was a pause.
-    pub fn back(&mut self, now: Moment, boottime: Duration) -> Option<Duration> {
-        let ahead = boottime.saturating_sub(now.since_origin());
-        let suspended = ahead.saturating_sub(self.boot_ahead);
-        self.boot_ahead = ahead;
-        let late = now.since(self.due);
-        let paused = late > LATE || suspended > CLOCKS_APART;
-        if paused {
-            self.resumed_at = Some(now);
+    /// The loop was away on purpose until `now`, but for `late` of it, in which it did not run.
+    pub const fn was_absent_for(&mut self, late: Duration, now: Moment) {
+        self.due = Moment::from_origin(now.since_origin().saturating_sub(late));
+    }
+
+    /// The loop is back: the pause, and the step of the wall clock, that it was away for.
+    pub fn back(&mut self, clocks: Clocks) -> impl Iterator<Item = PauseRecord> + use<> {
+        let late = clocks.now.since(self.due);
+        let passed = clocks.boottime.saturating_sub(self.last.boottime);
+        let suspended = passed.saturating_sub(clocks.now.since(self.last.now));
+        let record = |kind, length| PauseRecord { kind, length, at: clocks.now, wall: clocks.wall };
+        let pause = if suspended > CLOCKS_APART {
+            Some(record(PauseKind::Suspended, suspended.saturating_add(late)))
+        } else {
+            (late > LATE).then(|| record(PauseKind::Late, late))
+        };
+        let expected = self.last.wall.saturating_add(passed);
+        let (kind, by) = if clocks.wall >= expected {
+            (PauseKind::SteppedForward, clocks.wall.saturating_sub(expected))
+        } else {
+            (PauseKind::SteppedBack, expected.saturating_sub(clocks.wall))
+        };
+        let step = (by > STEP).then(|| record(kind, by));
+        if pause.is_some() {
+            self.resumed_at = Some(clocks.now);
         }
-        paused.then(|| late.max(suspended))
+        self.last = clocks;
+        self.due = clocks.now;
+        [pause, step].into_iter().flatten()
     }
 
     /// When the last pause ended.
@@ -58,30 +82,78 @@ impl GapWatch {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(millis))
+    const WALL: u64 = 1_800_000_000_000;
+
+    /// Milliseconds of each clock since the watch began.
+    fn clocks(now: u64, boottime: u64, wall: i64) -> Clocks {
+        let ms = Duration::from_millis;
+        Clocks { now: Moment::from_origin(ms(now)), boottime: ms(100_000 + boottime), wall: ms(WALL.saturating_add_signed(wall)) }
+    }
+
+    fn watch() -> GapWatch {
+        let mut watch = GapWatch::new(clocks(0, 0, 0));
+        watch.expect_back_by(Moment::from_origin(Duration::from_secs(1)));
+        watch
+    }
+
+    fn seen(watch: &mut GapWatch, clocks: Clocks) -> Vec<(PauseKind, u64)> {
+        watch.back(clocks).map(|record| (record.kind, record.length.as_secs())).collect()
     }
 
     #[test]
     fn a_loop_that_wakes_in_time_was_not_paused() {
-        let mut watch = GapWatch::new(at(0), Duration::from_secs(100));
-        watch.expect_back_by(at(1_000));
-        assert_eq!(watch.back(at(3_900), Duration::from_millis(103_900)), None);
+        let mut watch = watch();
+        assert_eq!(seen(&mut watch, clocks(3_900, 3_900, 3_900)), []);
         assert_eq!(watch.resumed_at(), None);
     }
 
     #[test]
     fn a_loop_that_wakes_late_was_paused() {
-        let mut watch = GapWatch::new(at(0), Duration::from_secs(100));
-        watch.expect_back_by(at(1_000));
-        assert_eq!(watch.back(at(21_000), Duration::from_secs(121)), Some(Duration::from_secs(20)));
-        assert_eq!(watch.resumed_at(), Some(at(21_000)));
+        let mut watch = watch();
+        assert_eq!(seen(&mut watch, clocks(21_000, 21_000, 21_000)), [(PauseKind::Late, 20)]);
+        assert_eq!(watch.resumed_at(), Some(clocks(21_000, 0, 0).now));
     }
 
     #[test]
     fn a_suspended_machine_was_paused_although_the_monotonic_clock_stood_still() {
-        let mut watch = GapWatch::new(at(0), Duration::from_secs(100));
-        watch.expect_back_by(at(1_000));
-        assert_eq!(watch.back(at(1_000), Duration::from_secs(701)), Some(Duration::from_secs(600)));
+        let mut watch = watch();
+        assert_eq!(seen(&mut watch, clocks(1_000, 601_000, 601_000)), [(PauseKind::Suspended, 600)]);
+        assert_eq!(watch.resumed_at(), Some(clocks(1_000, 0, 0).now));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_is_on_record_and_voids_nothing() {
+        for (wall, kind) in [(3_601_000, PauseKind::SteppedForward), (-3_599_000, PauseKind::SteppedBack)] {
+            let mut watch = watch();
+            assert_eq!(seen(&mut watch, clocks(1_000, 1_000, wall)), [(kind, 3_600)]);
+            assert_eq!(watch.resumed_at(), None);
+            assert!(!kind.voids_ages());
+            watch.expect_back_by(clocks(2_000, 0, 0).now);
+            assert_eq!(seen(&mut watch, clocks(2_000, 2_000, wall + 1_000)), [], "a step is said once");
+        }
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_kept_right_was_not_set() {
+        let mut watch = watch();
+        for second in 1..100_i64 {
+            let now = second.unsigned_abs() * 1_000;
+            watch.expect_back_by(clocks(now, 0, 0).now);
+            assert_eq!(seen(&mut watch, clocks(now, now, second * 1_900)), []);
+        }
+    }
+
+    #[test]
+    fn a_pause_after_which_the_wall_clock_is_set_is_two_records() {
+        let mut watch = watch();
+        let both = seen(&mut watch, clocks(21_000, 21_000, 41_000));
+        assert_eq!(both, [(PauseKind::Late, 20), (PauseKind::SteppedForward, 20)]);
+    }
+
+    #[test]
+    fn a_pause_that_falls_between_two_waits_is_noticed_too() {
+        let mut watch = watch();
+        assert_eq!(seen(&mut watch, clocks(1_000, 1_000, 1_000)), []);
+        assert_eq!(seen(&mut watch, clocks(9_000, 9_000, 9_000)), [(PauseKind::Late, 8)]);
     }
 }

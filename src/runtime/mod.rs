@@ -1,10 +1,12 @@
 //! The loop that joins senses, decision and hands, and the clock.
 
 mod answer;
+pub mod attend;
 pub mod clock;
 pub mod executor;
 mod farewell;
 pub mod gap;
+pub mod ledger;
 pub mod offload;
 pub mod pause;
 pub mod sd_notify;

@@ -84,12 +84,6 @@ impl Senses {
         }
     }
 
-    /// How long [`Self::read`] may take, but for a daemon that did not run meanwhile.
-    #[must_use]
-    pub fn longest_read(policy: &Policy) -> Duration {
-        policy.etcd.deadline.max(FILE_DEADLINE)
-    }
-
     /// Reads them all. Takes at most the longest of their deadlines.
     pub async fn read(&mut self, policy: &Policy, depth: EtcdDepth) -> Readings {
         let (etcd, alias, watched_loop, manifest, kubelet) = tokio::join!(

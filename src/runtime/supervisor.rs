@@ -17,11 +17,13 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::attend::attended;
 use super::clock;
 use super::executor::{Ended, Executor, Finished, Order};
 use super::gap::GapWatch;
+use super::ledger::PauseLedger;
 use super::sd_notify::Notifier;
-use super::senses::{Readings, Senses};
+use super::senses::Readings;
 use super::spoken::Spoken;
 use super::world::World;
 use crate::actuator::alias::AnnounceSchedule;
@@ -68,7 +70,8 @@ pub struct Supervisor<W: World> {
     pub(super) machine: Machine,
     pub(super) summary: PolicySummary,
     spoken: Spoken,
-    gap: GapWatch,
+    pub(super) gap: GapWatch,
+    pub(super) pauses: PauseLedger,
     repeats: AnnounceSchedule,
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
@@ -93,7 +96,8 @@ impl<W: World> Supervisor<W> {
             machine: Machine::new(now, &parts.past_cycles),
             summary,
             spoken: Spoken::new(now),
-            gap: GapWatch::new(now, clock::boottime()),
+            gap: GapWatch::new(clock::all()),
+            pauses: PauseLedger::default(),
             repeats: AnnounceSchedule::default(),
             recent: RecentSteps::default(),
             started_at: now,
@@ -110,7 +114,7 @@ impl<W: World> Supervisor<W> {
         let mut depth = EtcdDepth::Status;
         loop {
             let began = clock::now();
-            self.note_gap(began);
+            self.note_gap();
             self.adopt_policy(began).await;
             self.take_ended();
             self.finish_an_open_cycle(began);
@@ -132,10 +136,10 @@ impl<W: World> Supervisor<W> {
     /// it is void.
     pub(super) async fn observe(&mut self, depth: EtcdDepth) -> Observation {
         let in_flight = self.parts.executor.in_flight();
-        self.gap.expect_back_by(clock::now() + Senses::longest_read(&self.parts.policy));
-        let readings = self.parts.world.read(&self.parts.policy, depth).await;
+        let (readings, absence) = attended(self.parts.world.read(&self.parts.policy, depth)).await;
         // Some were read before the gap and some after it: together they are no observation.
-        self.note_gap(clock::now());
+        self.gap.was_absent_for(absence.late, clock::now());
+        self.note_gap();
         let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict } = readings;
         let observation = Observation {
             etcd,
@@ -233,12 +237,10 @@ impl<W: World> Supervisor<W> {
     }
 
     /// A pause of this daemon voids ages; what was under way when it began has been bounded by its own deadlines.
-    fn note_gap(&mut self, now: Moment) {
-        if let Some(pause) = self.gap.back(now, clock::boottime()) {
-            tracing::warn!(
-                pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
-                "this daemon did not run for a while"
-            );
+    fn note_gap(&mut self) {
+        for record in self.gap.back(clock::all()) {
+            self.parts.audit.emit(&AuditEvent::PauseRecorded(record));
+            self.pauses.push(record);
         }
     }
 

@@ -35,7 +35,7 @@ pub const STEPS: [&str; 7] =
     ["apply_alias", "renew_alias", "hand_over_alias", "lease_alias", "release_alias", "announce_alias", "cycle_manifest"];
 
 /// The audit's events.
-pub const EVENTS: [&str; 14] = [
+pub const EVENTS: [&str; 15] = [
     "started",
     "stopping",
     "policy_loaded",
@@ -50,6 +50,7 @@ pub const EVENTS: [&str; 14] = [
     "cycle_recovered",
     "sense_lost",
     "sense_found",
+    "pause_recorded",
 ];
 
 macro_rules! listed_name {

@@ -16,6 +16,7 @@ use crate::decision::step::{StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::Policy;
+use crate::runtime::ledger::{PauseKind, PauseLedger, PauseRecord};
 
 const NOW: u64 = 100_000;
 
@@ -101,8 +102,12 @@ fn report(observation: &Observation, decision: &Decision, policy: &PolicySummary
         ended_at: at(NOW - 3_958),
         outcome: StepOutcome::Succeeded("192.168.111.200/32 is on eth0".to_owned()),
     });
-    let now = at(NOW);
-    StatusReport::new(StatusInputs { observation, decision, policy, recent: &recent, started_at: at(500), now })
+    let mut pauses = PauseLedger::default();
+    let (length, wall) = (Duration::from_secs(600), Duration::from_secs(1_796_000_000));
+    pauses.push(PauseRecord { kind: PauseKind::Suspended, length, at: at(NOW - 75_000), wall });
+    pauses.push(PauseRecord { kind: PauseKind::SteppedBack, length: Duration::from_secs(3600), at: at(NOW - 70_000), wall });
+    let (recent, pauses, now) = (&recent, &pauses, at(NOW));
+    StatusReport::new(StatusInputs { observation, decision, policy, recent, pauses, started_at: at(500), now })
 }
 
 /// A report with this verdict, for tests of others.
@@ -129,6 +134,8 @@ doing     renew_alias
 waiting   cycle_manifest: the verdict must hold a little longer, 1.0s left
 policy    /etc/fip-watchdog/policy.yaml, in force for 1m 39s
 recent    3.9s ago: apply_alias succeeded in 42ms: 192.168.111.200/32 is on eth0
+pauses    1m 10s ago: clock_stepped_back 1h 00m, over at 2026-11-30T00:53:20Z
+          1m 15s ago: suspended 10m 00s, over at 2026-11-30T00:53:20Z
 ",
         env!("CARGO_PKG_VERSION")
     );

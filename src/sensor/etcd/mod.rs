@@ -4,7 +4,7 @@
 //! alias steps ask for proofs of their own through an [`EtcdProver`], over the same kept connection:
 //! requests are multiplexed and no lock is held across an await, so that neither can block the other.
 //!
-//! Invariant: an answer that is older than one deadline when it arrives is thrown away, never used.
+//! Invariant: an answer that was in flight while this process did not run, or that is older than one deadline when it arrives is thrown away, never used.
 //!
 //! Cancel-safe: a dropped read leaves nothing behind but the kept connection.
 
@@ -21,7 +21,7 @@ use crate::policy::EtcdPolicy;
 use crate::runtime::clock;
 
 pub use fault::sentence;
-pub use proof::{Stopwatch, agree, in_time};
+pub use proof::{agree, in_time, unpaused};
 pub use prover::{EtcdProver, LeadershipProver, NotProven, Proof};
 
 use link::EtcdLink;

@@ -14,6 +14,7 @@
 //! the request, where the first `Status` has just told the same; and on `Status` itself it would turn
 //! the answer "no leader" into an error.
 
+use std::future::Future;
 use std::time::Duration;
 
 use etcd_client::{GetOptions, GetResponse, StatusResponse};
@@ -24,17 +25,44 @@ use super::{fault, is_confirmed};
 use crate::decision::observation::{EtcdFault, EtcdStatus, EtcdView, Quorum};
 use crate::decision::plan::EtcdDepth;
 use crate::decision::time::Moment;
+use crate::runtime::attend::{Stopwatch, attended};
 use crate::runtime::clock;
 
 /// The key that is read: the one that `etcdctl endpoint health` reads. It need not exist.
 const PROBE_KEY: &str = "health";
 
-/// How much later than the deadline an answer may come before we conclude that this process itself
-/// did not run (suspended, stunned, starved) and the answer is about the past.
+/// A gap of this process from which an answer that was in flight is about the past; also how much later than its deadline one
+/// may come.
 const OWN_PAUSE: Duration = Duration::from_millis(500);
+
+/// An answer that a gap of this process fell into is thrown away, and the question is put once more.
+const TRIES: usize = 2;
 
 /// Ask. `Err` is a reason for `Reading::Unknown`.
 pub(super) async fn ask(link: &EtcdLink, depth: EtcdDepth) -> Result<EtcdView, String> {
+    unpaused(|| ask_once(link, depth)).await
+}
+
+/// Puts a question again if this process did not run while the answer was in flight, and gives up if that goes on.
+///
+/// # Errors
+/// As the question, or it was put in vain.
+pub async fn unpaused<T, F>(mut question: impl FnMut() -> F) -> Result<T, String>
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let mut longest = Duration::ZERO;
+    for _ in 0..TRIES {
+        let (answer, absence) = attended(question()).await;
+        if absence.in_all <= OWN_PAUSE {
+            return answer;
+        }
+        longest = longest.max(absence.in_all);
+    }
+    Err(format!("this process did not run for {} ms while etcd's answer was in flight", longest.as_millis()))
+}
+
+async fn ask_once(link: &EtcdLink, depth: EtcdDepth) -> Result<EtcdView, String> {
     let watch = Stopwatch::start();
     let until = Instant::now() + link.deadline();
     let view = match timeout_at(until, link.client()).await {
@@ -163,29 +191,41 @@ fn too_late(view: EtcdView, took: Duration) -> EtcdView {
     }
 }
 
-/// Measures a round by both clocks: `CLOCK_MONOTONIC` stands still while the machine is suspended.
-pub struct Stopwatch {
-    monotonic: Moment,
-    boottime: Duration,
-}
-
-impl Stopwatch {
-    /// Starts now.
-    #[must_use]
-    pub fn start() -> Self {
-        Self { monotonic: clock::now(), boottime: clock::boottime() }
-    }
-
-    /// The time since the start, by the clock that saw more of it.
-    #[must_use]
-    pub fn elapsed(&self) -> Duration {
-        clock::now().since(self.monotonic).max(clock::boottime().saturating_sub(self.boottime))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::runtime::clock::Clocks;
+
+    /// The answer to a question during which this process does not run for so many milliseconds, and how often it was put.
+    async fn asked_with_gaps(gaps: &[u64]) -> (Result<u32, String>, u32) {
+        let clocks = |passed| Clocks { now: Moment::from_origin(passed), boottime: passed, wall: passed };
+        let (asked, passed) = (Cell::new(0), Cell::new(Duration::ZERO));
+        clock::simulate(Some(clocks(Duration::ZERO)));
+        let answer = unpaused(|| {
+            let gap = gaps.get(usize::try_from(asked.get()).unwrap()).copied().unwrap_or(0);
+            asked.set(asked.get() + 1);
+            let (asked, passed) = (&asked, &passed);
+            async move {
+                passed.set(passed.get() + Duration::from_millis(gap));
+                clock::simulate(Some(clocks(passed.get())));
+                Ok(asked.get())
+            }
+        })
+        .await;
+        clock::simulate(None);
+        (answer, asked.get())
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_was_in_flight_during_a_gap_of_this_process_is_thrown_away() {
+        assert_eq!(asked_with_gaps(&[400]).await, (Ok(1), 1));
+        assert_eq!(asked_with_gaps(&[700]).await, (Ok(2), 2), "well within etcd's deadline, and about the past");
+        let (answer, asked) = asked_with_gaps(&[20_000, 700]).await;
+        assert_eq!(asked, 2);
+        assert!(answer.is_err_and(|reason| reason.contains("did not run for 19900 ms")));
+    }
 
     fn says(member_id: u64, leader: u64, raft_term: u64) -> EtcdStatus {
         EtcdStatus { member_id, leader, raft_term, ..EtcdStatus::default() }
