@@ -18,36 +18,48 @@ leads   absent  log      log_stalled               fip_missing
 leads   absent  stalled  loop_stalled_fip_missing  loop_stalled_fip_missing
 leads   absent  gone     loop_absent               loop_absent
 leads   absent  unknown  unknown                   unknown
+leads   absent  blind    loop_blind                loop_blind
+leads   absent  mistaken loop_mistaken             loop_mistaken
 leads   leased  alive    healthy                   healthy
 leads   leased  overdue  healthy                   healthy
 leads   leased  log      log_stalled               log_stalled
 leads   leased  stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   leased  gone     loop_absent               loop_absent
 leads   leased  unknown  unknown                   unknown
+leads   leased  blind    loop_blind                loop_blind
+leads   leased  mistaken loop_mistaken             loop_mistaken
 leads   held    alive    healthy                   healthy
 leads   held    overdue  healthy                   healthy
 leads   held    log      log_stalled               log_stalled
 leads   held    stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   held    gone     loop_absent               loop_absent
 leads   held    unknown  unknown                   unknown
+leads   held    blind    loop_blind                loop_blind
+leads   held    mistaken loop_mistaken             loop_mistaken
 follows absent  alive    healthy                   healthy
 follows absent  overdue  healthy                   healthy
 follows absent  log      log_stalled               log_stalled
 follows absent  stalled  loop_stalled_follower     loop_stalled_follower
 follows absent  gone     loop_absent               loop_absent
 follows absent  unknown  unknown                   unknown
+follows absent  blind    loop_blind                loop_blind
+follows absent  mistaken loop_mistaken             loop_mistaken
 follows leased  alive    fip_orphaned              fip_orphaned
 follows leased  overdue  fip_orphaned              fip_orphaned
 follows leased  log      fip_orphaned              fip_orphaned
 follows leased  stalled  fip_orphaned              fip_orphaned
 follows leased  gone     fip_orphaned              fip_orphaned
 follows leased  unknown  fip_orphaned              fip_orphaned
+follows leased  blind    fip_orphaned              fip_orphaned
+follows leased  mistaken fip_orphaned              fip_orphaned
 follows held    alive    healthy                   fip_orphaned
 follows held    overdue  healthy                   fip_orphaned
 follows held    log      log_stalled               fip_orphaned
 follows held    stalled  fip_orphaned              fip_orphaned
 follows held    gone     fip_orphaned              fip_orphaned
 follows held    unknown  unknown                   fip_orphaned
+follows held    blind    fip_orphaned              fip_orphaned
+follows held    mistaken fip_orphaned              fip_orphaned
 ";
 
 /// The same while another station claims the FIP; rows that are not here are as above.
@@ -57,11 +69,15 @@ leads   leased  overdue  fip_duplicated            fip_duplicated
 leads   leased  log      fip_duplicated            fip_duplicated
 leads   leased  gone     fip_duplicated            fip_duplicated
 leads   leased  unknown  fip_duplicated            fip_duplicated
+leads   leased  blind    fip_duplicated            fip_duplicated
+leads   leased  mistaken fip_duplicated            fip_duplicated
 leads   held    alive    fip_duplicated            fip_duplicated
 leads   held    overdue  fip_duplicated            fip_duplicated
 leads   held    log      fip_duplicated            fip_duplicated
 leads   held    gone     fip_duplicated            fip_duplicated
 leads   held    unknown  fip_duplicated            fip_duplicated
+leads   held    blind    fip_duplicated            fip_duplicated
+leads   held    mistaken fip_duplicated            fip_duplicated
 follows held    alive    fip_duplicated            fip_orphaned
 follows held    overdue  fip_duplicated            fip_orphaned
 follows held    log      fip_duplicated            fip_orphaned
@@ -87,6 +103,11 @@ fn loops() -> Vec<(&'static str, LoopState)> {
         ("stalled", LoopState::Stalled("in pipe_write".to_owned())),
         ("gone", LoopState::Absent),
         ("unknown", LoopState::Unknown("no log directory".to_owned())),
+        (
+            "blind",
+            LoopState::Blind { how: "curl exit status 60".to_owned(), lasts: Duration::from_secs(20), took_fip_off: false },
+        ),
+        ("mistaken", LoopState::Mistaken { says_it_leads: true, lasts: Duration::from_secs(20), took_fip_off: false }),
     ]
 }
 
@@ -140,13 +161,18 @@ fn expected(facts: &Facts, role_name: &str, fixed: Option<Verdict>, holding_name
     }
 }
 
-/// Below the grid: what is known of the kubelet and of the last cycle stands in for "stalled" and "absent", and a loop that
+/// Below the grid: what is known of the kubelet and of the last cycle stands in for "stalled", "mistaken" and "absent", and a loop that
 /// works beside a kubelet that does not is only healthy while it has something to put right.
 fn instead(facts: &Facts, verdict: Verdict, steady: bool) -> Verdict {
     let down = facts.kubelet_down.is_some_and(|age| age >= Duration::from_secs(5));
-    let loop_is_down =
-        [Verdict::LoopStalledFipMissing, Verdict::LoopStalledFipHeld, Verdict::LoopStalledFollower, Verdict::LoopAbsent]
-            .contains(&verdict);
+    let loop_is_down = [
+        Verdict::LoopStalledFipMissing,
+        Verdict::LoopStalledFipHeld,
+        Verdict::LoopStalledFollower,
+        Verdict::LoopMistaken,
+        Verdict::LoopAbsent,
+    ]
+    .contains(&verdict);
     if down && (loop_is_down || verdict == Verdict::Healthy && steady) {
         Verdict::KubeletDown
     } else if loop_is_down && facts.pod_stuck.is_some() {
@@ -204,7 +230,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     let count = for_every_combination(|facts, verdict| {
         assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
     });
-    assert_eq!(count, 16 * 10 * 5 * 6 * 3 * 3 * 3 * 3 * 2);
+    assert_eq!(count, 16 * 10 * 5 * 8 * 3 * 3 * 3 * 3 * 2);
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub const fn severity(verdict: Verdict) -> Priority {
         | Verdict::LeaderUnproven
         | Verdict::LoopStalledFipHeld
         | Verdict::LoopStalledFollower
+        | Verdict::LoopBlind
+        | Verdict::LoopMistaken
         | Verdict::LoopAbsent
         | Verdict::LogStalled => Priority::Warning,
         Verdict::Paused | Verdict::Starting | Verdict::Resumed | Verdict::Healthy => Priority::Notice,

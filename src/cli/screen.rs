@@ -98,6 +98,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
         Verdict::EtcdUnreachable | Verdict::LeaderUnproven => "nothing: without a proof of who leads no step is safe",
         Verdict::KubeletDown => "nothing: without a kubelet nobody would start the loop again",
         Verdict::ManifestMissing => "nothing: a manifest that somebody removed is not put back",
+        Verdict::LoopBlind => "nothing: a new loop would ask the same etcd in the same way; mend what the reason names",
         Verdict::NoQuorum
         | Verdict::LoopStalledFipMissing
         | Verdict::LoopStalledFipHeld
@@ -105,6 +106,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
         | Verdict::FipOrphaned
         | Verdict::FipMissing
         | Verdict::FipDuplicated
+        | Verdict::LoopMistaken
         | Verdict::LoopAbsent
         | Verdict::PodStuck
         | Verdict::LogStalled => "nothing more: the policy names no further step for this verdict, or its goal is reached",

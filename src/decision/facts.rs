@@ -122,6 +122,24 @@ pub enum LoopState {
         /// A round is overdue, and not yet by enough.
         overdue: bool,
     },
+    /// It finishes its rounds, and its queries have failed in several of them in a row, while etcd answers us.
+    Blind {
+        /// How the last one failed, in the trace's words.
+        how: String,
+        /// For how long.
+        lasts: Duration,
+        /// It took the FIP off in one of those rounds.
+        took_fip_off: bool,
+    },
+    /// It finishes its rounds, and has said the opposite of what etcd says in several of them in a row.
+    Mistaken {
+        /// What it says: that this node leads, or that it does not.
+        says_it_leads: bool,
+        /// For how long.
+        lasts: Duration,
+        /// It took the FIP off in one of those rounds.
+        took_fip_off: bool,
+    },
     /// No finished round for too long, and the process makes progress: only its log is frozen.
     LogStalled,
     /// No finished round for too long, and no progress; how it shows.
@@ -181,6 +199,19 @@ impl LoopState {
                 ))
             }
         }
+    }
+
+    /// It will not let go of the FIP by itself: frozen, gone, or led astray. A blind loop lets go in its first failed
+    /// round of what it put up, and never of what it did not.
+    #[must_use]
+    pub const fn keeps_fip(&self) -> bool {
+        self.is_down() || matches!(self, Self::Blind { .. } | Self::Mistaken { .. })
+    }
+
+    /// It took the FIP off as soon as it could, in one of the rounds that make it blind or mistaken.
+    #[must_use]
+    pub const fn took_fip_off(&self) -> bool {
+        matches!(self, Self::Blind { took_fip_off: true, .. } | Self::Mistaken { took_fip_off: true, .. })
     }
 
     /// Frozen or gone: it will not touch the FIP.

@@ -36,7 +36,7 @@ pub enum Guard {
     CycleClosed,
     /// No cycle without a kubelet that runs.
     KubeletRuns,
-    /// Only a loop that is frozen is cycled.
+    /// Only a loop that is frozen, or mistaken for long, is cycled.
     LoopStalled,
     /// Only one copy of the loop runs.
     OneCopy,

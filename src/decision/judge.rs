@@ -110,7 +110,7 @@ fn is_overdue(facts: &Facts) -> bool {
     facts.role_age.min(facts.holding_age) >= facts.worst_round
 }
 
-/// A loop that is down, unless more is known about why it stays so.
+/// A loop that needs another pod, unless more is known about why it does not get one.
 fn loop_down(facts: &Facts, otherwise: Verdict) -> Verdict {
     if kubelet_is_down(facts) {
         Verdict::KubeletDown
@@ -135,6 +135,8 @@ fn leader_without_fip(facts: &Facts) -> Verdict {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipMissing),
         LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Blind { .. } => Verdict::LoopBlind,
+        LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         LoopState::Alive { .. } | LoopState::LogStalled if is_overdue(facts) => Verdict::FipMissing,
         LoopState::LogStalled => Verdict::LogStalled,
         LoopState::Alive { .. } => Verdict::Healthy,
@@ -144,11 +146,20 @@ fn leader_without_fip(facts: &Facts) -> Verdict {
 fn leader_with_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipHeld),
-        LoopState::Absent | LoopState::Unknown(_) | LoopState::LogStalled | LoopState::Alive { .. } if facts.contested => {
+        LoopState::Absent
+        | LoopState::Unknown(_)
+        | LoopState::Blind { .. }
+        | LoopState::Mistaken { .. }
+        | LoopState::LogStalled
+        | LoopState::Alive { .. }
+            if facts.contested =>
+        {
             Verdict::FipDuplicated
         }
         LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Blind { .. } => Verdict::LoopBlind,
+        LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         LoopState::LogStalled => Verdict::LogStalled,
         LoopState::Alive { .. } => all_well(facts),
     }
@@ -159,14 +170,16 @@ fn follower_without_fip(facts: &Facts) -> Verdict {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFollower),
         LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Blind { .. } => Verdict::LoopBlind,
+        LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         LoopState::LogStalled => Verdict::LogStalled,
         LoopState::Alive { .. } => all_well(facts),
     }
 }
 
-/// Two holders: a loop that is down will not let go, and whatever it is, it had its time.
+/// Two holders: a loop that is down or led astray will not let go, and whatever it is, it had its time.
 fn follower_with_fip(facts: &Facts) -> Verdict {
-    if facts.watched_loop.is_down() || is_overdue(facts) {
+    if facts.watched_loop.keeps_fip() || is_overdue(facts) {
         return Verdict::FipOrphaned;
     }
     if facts.contested {
@@ -175,6 +188,10 @@ fn follower_with_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::LogStalled => Verdict::LogStalled,
-        LoopState::Alive { .. } | LoopState::Stalled(_) | LoopState::Absent => Verdict::Healthy,
+        LoopState::Alive { .. }
+        | LoopState::Blind { .. }
+        | LoopState::Mistaken { .. }
+        | LoopState::Stalled(_)
+        | LoopState::Absent => Verdict::Healthy,
     }
 }

@@ -11,6 +11,7 @@
 
 #[cfg(feature = "model")]
 mod aged;
+mod patience;
 mod sight;
 
 use super::budget::Budget;
@@ -20,12 +21,14 @@ use super::judge::{Facts, Judgement, judge};
 use super::observation::Observation;
 use super::plan::{Decision, EtcdDepth, WaitingOn};
 use super::reasons::reasons;
+use super::rounds::Rounds;
 use super::safety::unsafe_to_run;
 use super::step::{StepKind, StepOutcome};
 use super::time::Moment;
 use super::upkeep::{Upkeep, is_leased};
 use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
+use patience::{is_standing, lasts, wait_for_a_loop_that_took_it_off};
 
 /// Something, and since when it has been so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -72,6 +75,8 @@ pub struct Machine {
     stuck: Option<Since<String>>,
     /// The alias appeared here, or came under our feet as leader, and has not been announced since.
     announce_due: bool,
+    /// The loop's last rounds, as far as they are odd.
+    rounds: Rounds,
     budget: Budget,
     guards: Guards,
 }
@@ -99,6 +104,7 @@ impl Machine {
             kubelet_down_since: None,
             stuck: None,
             announce_due: false,
+            rounds: Rounds::default(),
             budget,
             guards: Guards::default(),
         }
@@ -202,8 +208,14 @@ impl Machine {
                 decision.waiting_on.push(WaitingOn::Lane { step, running: *running });
                 return;
             }
+            if step == StepKind::ApplyAlias
+                && let Some(wait) = wait_for_a_loop_that_took_it_off(facts)
+            {
+                decision.waiting_on.push(wait);
+                continue;
+            }
             if step == StepKind::CycleManifest {
-                let held = now.since(decision.since);
+                let held = now.since(decision.since).max(lasts(&facts.watched_loop));
                 let remaining = policy.limits.confirm.saturating_sub(held);
                 if !remaining.is_zero() {
                     decision.waiting_on.push(WaitingOn::Confirm { step, remaining });
@@ -262,6 +274,9 @@ impl Machine {
         let announces = self.may_announce(facts, policy);
         if !calm || overdue || gap || announces {
             decision.next_deadline = now + policy.etcd.poll_alert;
+        }
+        if is_standing(decision, facts) && !announces {
+            decision.next_deadline = now + policy.etcd.poll;
         }
         if announces && facts.role == Role::ClaimsToLead {
             // Clients wait for this one: ask the quorum now.

@@ -4,6 +4,7 @@
 //! [`Observation`](observation::Observation) and a [`Moment`](time::Moment) go in, a decision comes out.
 
 pub mod budget;
+pub mod curl;
 pub mod facts;
 pub mod guard;
 pub mod judge;
@@ -11,6 +12,7 @@ pub mod machine;
 pub mod observation;
 pub mod plan;
 pub mod reasons;
+mod rounds;
 pub mod safety;
 pub mod step;
 pub mod time;

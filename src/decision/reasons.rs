@@ -1,5 +1,6 @@
 //! The evidence behind a verdict, as sentences for the journal and for `status` (invariant I7).
 
+use super::curl;
 use super::facts::{Holding, LoopState, Role, last_sign};
 use super::judge::Facts;
 use super::observation::{EtcdView, Observation};
@@ -14,6 +15,8 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         Verdict::LoopStalledFipMissing
         | Verdict::LoopStalledFipHeld
         | Verdict::LoopStalledFollower
+        | Verdict::LoopBlind
+        | Verdict::LoopMistaken
         | Verdict::LoopAbsent
         | Verdict::PodStuck
         | Verdict::KubeletDown
@@ -102,6 +105,13 @@ fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String
         LoopState::Unknown(reason) => format!("the loop: {reason}"),
         LoopState::Alive { overdue: false } => format!("the loop finishes its rounds{beat}"),
         LoopState::Alive { overdue: true } => format!("a round of the loop is overdue{beat}"),
+        LoopState::Blind { how, lasts, .. } => {
+            format!("the loop's queries have failed in every round for {} s: {}{beat}", lasts.as_secs(), curl::explain(how))
+        }
+        LoopState::Mistaken { says_it_leads, lasts, .. } => {
+            let says = if *says_it_leads { "leads" } else { "does not lead" };
+            format!("the loop has said in every round for {} s that this node {says}, which is wrong{beat}", lasts.as_secs())
+        }
         LoopState::LogStalled => format!("the loop's log is frozen, its process works on{beat}"),
         LoopState::Stalled(how) => format!("the loop is stalled: {how}"),
         LoopState::Absent => format!("no process of the loop exists{beat}"),

@@ -164,9 +164,10 @@ impl Case<'_> {
     fn loop_is_stalled(&self) -> Check {
         let works = |how: &str| self.forbid(Guard::LoopStalled, UnsafeReason::LoopNotStalled(how.to_owned()));
         match &self.facts.watched_loop {
-            LoopState::Stalled(_) => Ok(()),
+            LoopState::Stalled(_) | LoopState::Mistaken { .. } => Ok(()),
             LoopState::Unknown(reason) => self.forbid(Guard::Known, unknown("loop", reason)),
             LoopState::Absent => works("no process; the kubelet restarts it"),
+            LoopState::Blind { .. } => works("it finishes rounds, and a new one would ask the same etcd in the same way"),
             LoopState::LogStalled => works("only its log is frozen"),
             LoopState::Alive { .. } => works("it finishes rounds"),
         }

@@ -34,6 +34,10 @@ pub enum Verdict {
     FipMissing,
     /// Another station answers for the FIP while we hold it.
     FipDuplicated,
+    /// The loop finishes its rounds, and its queries fail in all of them.
+    LoopBlind,
+    /// The loop finishes its rounds, and says the opposite of what is proven in all of them.
+    LoopMistaken,
     /// The manifest is there and no process has run for long.
     LoopAbsent,
     /// The last cycle failed because the old pod would not die or no new one came, not long ago.
@@ -48,7 +52,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -63,6 +67,8 @@ impl Verdict {
         Self::FipOrphaned,
         Self::FipMissing,
         Self::FipDuplicated,
+        Self::LoopBlind,
+        Self::LoopMistaken,
         Self::LoopAbsent,
         Self::PodStuck,
         Self::KubeletDown,
@@ -88,6 +94,8 @@ impl Verdict {
             Self::FipOrphaned => "fip_orphaned",
             Self::FipMissing => "fip_missing",
             Self::FipDuplicated => "fip_duplicated",
+            Self::LoopBlind => "loop_blind",
+            Self::LoopMistaken => "loop_mistaken",
             Self::LoopAbsent => "loop_absent",
             Self::PodStuck => "pod_stuck",
             Self::KubeletDown => "kubelet_down",

@@ -232,6 +232,8 @@ impl Policy {
                 (Verdict::FipOrphaned, vec![ReleaseAlias, CycleManifest]),
                 (Verdict::FipMissing, vec![ApplyAlias]),
                 (Verdict::FipDuplicated, vec![AnnounceAlias, ReleaseAlias]),
+                (Verdict::LoopBlind, vec![ApplyAlias]),
+                (Verdict::LoopMistaken, vec![ApplyAlias, CycleManifest]),
                 (Verdict::LoopAbsent, vec![ApplyAlias]),
                 (Verdict::PodStuck, vec![ApplyAlias]),
                 (Verdict::KubeletDown, vec![ApplyAlias]),

@@ -14,11 +14,13 @@ use super::Policy;
 pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
     use StepKind::{AnnounceAlias, ApplyAlias, CycleManifest, ReleaseAlias};
     match verdict {
-        Verdict::LoopStalledFipMissing => &[ApplyAlias, CycleManifest],
+        Verdict::LoopStalledFipMissing | Verdict::LoopMistaken => &[ApplyAlias, CycleManifest],
         Verdict::LoopStalledFipHeld => &[AnnounceAlias, CycleManifest],
         Verdict::LoopStalledFollower => &[CycleManifest],
         Verdict::FipOrphaned => &[ReleaseAlias, CycleManifest],
-        Verdict::FipMissing | Verdict::LoopAbsent | Verdict::PodStuck | Verdict::KubeletDown => &[ApplyAlias],
+        Verdict::FipMissing | Verdict::LoopBlind | Verdict::LoopAbsent | Verdict::PodStuck | Verdict::KubeletDown => {
+            &[ApplyAlias]
+        }
         Verdict::FipDuplicated => &[AnnounceAlias, ReleaseAlias],
         Verdict::NoQuorum => &[ReleaseAlias],
         Verdict::Paused
@@ -66,6 +68,12 @@ fn specific(verdict: Verdict, step: StepKind) -> Option<&'static str> {
         Verdict::FipOrphaned => Some("another node leads, so the FIP must leave this one"),
         Verdict::FipDuplicated => Some("the FIP is here, and the loop is not what makes another station claim it"),
         Verdict::LoopStalledFollower => Some("another node leads, so the FIP has no business here"),
+        Verdict::LoopBlind | Verdict::LoopMistaken => match step {
+            StepKind::CycleManifest => Some("a new loop would ask the same etcd in the same way, and fail as this one does"),
+            StepKind::ReleaseAlias => Some("an alias that belongs elsewhere is `fip_orphaned`"),
+            StepKind::AnnounceAlias => Some("`apply_alias` announces by itself"),
+            StepKind::ApplyAlias | StepKind::RenewAlias | StepKind::HandOverAlias | StepKind::LeaseAlias => None,
+        },
         Verdict::PodStuck | Verdict::KubeletDown => match step {
             StepKind::CycleManifest if verdict == Verdict::PodStuck => {
                 Some("a cycle has just failed, and the next one waits for the cooldown")

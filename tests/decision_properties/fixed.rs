@@ -15,6 +15,8 @@ fn frozen_follower() -> Sight {
         etcd: Some(Ok((false, 2, 2, 0))),
         beat_age_ms: Some(600_000),
         beat_leads: false,
+        beat_fails: false,
+        beat_removed: false,
         process: Some((true, 600_000, 1)),
         alias: Some(None),
         lent: false,
@@ -115,4 +117,101 @@ fn i4_a_pause_of_the_daemon_voids_ages_and_a_stall_after_it_is_still_found() {
     }
     let first_cycle = first_cycle.expect("the stall was never found");
     assert!(first_cycle >= 25_000, "cycled {first_cycle} ms after a pause, on ages from before it");
+}
+
+/// A node whose loop finishes a round in each look.
+fn working(leads: bool) -> Sight {
+    let mut sight = frozen_follower();
+    sight.after_ms = 5_000;
+    sight.etcd = Some(Ok((false, if leads { 1 } else { 2 }, 2, 0)));
+    (sight.beat_age_ms, sight.beat_leads, sight.process) = (Some(0), leads, Some((true, 0, 1)));
+    sight
+}
+
+#[test]
+fn a_blind_loop_is_never_cycled_and_a_leader_without_the_fip_gets_it_at_once() {
+    let (mut blind_follower, mut blind_leader) = (working(false), working(true));
+    (blind_follower.beat_fails, blind_leader.beat_fails) = (true, true);
+    let history = [vec![working(false); 4], vec![blind_follower; 5], vec![blind_leader; 20]].concat();
+    let (mut verdicts, mut applied) = (Vec::new(), None);
+    walk(&history, &policy(), |_, decision, now| {
+        assert!(!decision.start.contains(&StepKind::CycleManifest), "cycled for {}", decision.verdict);
+        verdicts.push(decision.verdict);
+        if decision.start.contains(&StepKind::ApplyAlias) {
+            applied.get_or_insert((now.since_origin().as_secs() - 1_000, decision.reasons[0].clone()));
+        }
+    });
+    assert_eq!(&verdicts[4..7], [Verdict::Healthy, Verdict::Healthy, Verdict::LoopBlind]);
+    let (at, reason) = applied.expect("never applied");
+    assert_eq!(at, 50, "the first look as leader");
+    assert!(reason.contains("the server's certificate is not accepted"), "{reason}");
+}
+
+#[test]
+fn a_blind_loop_that_takes_the_fip_off_gets_the_time_of_a_worst_round_between_two_applications() {
+    let policy = policy();
+    let mut machine = Machine::new(at(1_000_000), &[]);
+    let (mut is_up, mut applied) = (true, Vec::new());
+    for look in 0..4 * 600_u64 {
+        let now_ms = 1_000_000 + look * 250;
+        let mut fights = working(true);
+        // A round every 5 s, and each of them takes the FIP off.
+        let since_round = look % 20 * 250;
+        is_up &= since_round != 0;
+        (fights.beat_fails, fights.beat_removed, fights.beat_age_ms) = (true, true, Some(since_round));
+        fights.alias = Some(is_up.then_some(Some(9_000)));
+        let decision = machine.step(&observe(&fights, now_ms), &policy, at(now_ms));
+        if decision.start.contains(&StepKind::ApplyAlias) {
+            machine.on_step_started(StepKind::ApplyAlias, at(now_ms));
+            applied.push(now_ms / 1_000);
+            is_up = true;
+        }
+    }
+    assert!(applied.len() > 20, "{applied:?}");
+    assert!(applied.windows(2).all(|pair| pair[1] - pair[0] >= 16), "{applied:?}");
+}
+
+#[test]
+fn a_mistaken_loop_on_the_leader_gets_the_alias_put_up_first_and_is_then_cycled() {
+    let mut mistaken = working(true);
+    mistaken.beat_leads = false;
+    let mut held = mistaken.clone();
+    held.alias = Some(Some(Some(9_000)));
+    let history = [vec![working(false); 4], vec![mistaken; 5], vec![held; 3]].concat();
+    let mut steps = Vec::new();
+    walk(&history, &policy(), |_, decision, now| {
+        let at = now.since_origin().as_secs() - 1_000;
+        steps.extend(
+            decision.start.iter().filter(|step| **step != StepKind::RenewAlias).map(|step| (*step, decision.verdict, at)),
+        );
+    });
+    let (first, mistaken) = (steps.first().expect("no step"), Verdict::LoopMistaken);
+    assert_eq!((first.0, first.1), (StepKind::ApplyAlias, mistaken), "{steps:?}");
+    assert!(first.2 >= 25 + 16, "not before the role has been the same for a worst round: {steps:?}");
+    assert!(steps.iter().any(|step| step.0 == StepKind::CycleManifest && step.1 == mistaken), "{steps:?}");
+}
+
+#[test]
+fn a_mistaken_loop_that_puts_the_fip_up_on_a_follower_again_and_again_loses_it_and_is_cycled() {
+    let mut holds = working(false);
+    (holds.beat_leads, holds.after_ms) = (true, 4_900);
+    holds.alias = Some(Some(None));
+    let mut released = holds.clone();
+    (released.after_ms, released.alias) = (100, Some(None));
+    let mut steps = std::collections::BTreeSet::new();
+    let history = [vec![working(false); 4], vec![[holds, released]; 12].concat()].concat();
+    walk(&history, &policy(), |_, decision, _| steps.extend(decision.start.iter().map(|step| (*step, decision.verdict))));
+    assert!(steps.contains(&(StepKind::ReleaseAlias, Verdict::FipOrphaned)), "{steps:?}");
+    assert!(steps.contains(&(StepKind::CycleManifest, Verdict::LoopMistaken)), "{steps:?}");
+}
+
+#[test]
+fn a_loop_that_is_one_round_behind_a_change_of_leader_is_not_mistaken() {
+    let mut behind = working(true);
+    behind.beat_leads = false;
+    let history = [vec![working(false); 4], vec![behind; 2], vec![working(true); 4]].concat();
+    walk(&history, &policy(), |_, decision, _| {
+        assert_ne!(decision.verdict, Verdict::LoopMistaken);
+        assert!(!decision.start.contains(&StepKind::CycleManifest));
+    });
 }

@@ -40,6 +40,8 @@ pub struct Sight {
     pub etcd: Option<Result<(bool, u64, u8, u64), u8>>,
     pub beat_age_ms: Option<u64>,
     pub beat_leads: bool,
+    pub beat_fails: bool,
+    pub beat_removed: bool,
     pub process: Option<(bool, u64, usize)>,
     pub alias: Option<Option<Option<u64>>>,
     pub lent: bool,
@@ -65,6 +67,8 @@ prop_compose! {
         ]),
         beat_age_ms in option::weighted(0.9, prop_oneof![0_u64..7_000, 15_000_u64..200_000]),
         beat_leads in any::<bool>(),
+        beat_fails in prop::bool::weighted(0.2),
+        beat_removed in prop::bool::weighted(0.2),
         process in option::weighted(0.9, (prop::bool::weighted(0.9), prop_oneof![0_u64..7_000, 15_000_u64..200_000], 1_usize..3)),
         alias in option::weighted(0.95, option::of(option::of(0_u64..10_000))),
         lent in any::<bool>(),
@@ -78,7 +82,7 @@ prop_compose! {
         paused in prop::bool::weighted(0.05),
         resumed_ago_ms in option::weighted(0.1, 0_u64..60_000),
     ) -> Sight {
-        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, process, alias, lent, claim_age_ms, link, manifest, kubelet, sticks, cycle, lanes, paused, resumed_ago_ms }
+        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, beat_fails, beat_removed, process, alias, lent, claim_age_ms, link, manifest, kubelet, sticks, cycle, lanes, paused, resumed_ago_ms }
     }
 }
 
@@ -108,17 +112,26 @@ pub fn etcd_view(seen: Result<(bool, u64, u8, u64), u8>, now_ms: u64) -> EtcdVie
     }
 }
 
-pub fn observe(sight: &Sight, now_ms: u64) -> Observation {
-    let ago = |age_ms: u64| at(now_ms.saturating_sub(age_ms));
-    let beat = Beat {
-        verdict: if sight.beat_leads { LoopVerdict::Leader } else { LoopVerdict::Follower },
+fn beat(sight: &Sight) -> Beat {
+    Beat {
+        verdict: if sight.beat_fails {
+            LoopVerdict::QueryFailed("curl exit status 60".to_owned())
+        } else if sight.beat_leads {
+            LoopVerdict::Leader
+        } else {
+            LoopVerdict::Follower
+        },
         revision: None,
         raft_index: None,
         raft_term: None,
-        fip: LoopFip::Kept,
-    };
+        fip: if sight.beat_removed { LoopFip::Removed } else { LoopFip::Kept },
+    }
+}
+
+pub fn observe(sight: &Sight, now_ms: u64) -> Observation {
+    let ago = |age_ms: u64| at(now_ms.saturating_sub(age_ms));
     let heartbeat = sight.beat_age_ms.map(|age| HeartbeatView {
-        last_beat: Some(beat),
+        last_beat: Some(beat(sight)),
         last_beat_at: Some(ago(age)),
         following_since: at(0),
         last_growth_at: None,

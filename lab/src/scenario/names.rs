@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::node::Node;
 
 /// The watchdog's verdicts.
-pub const VERDICTS: [&str; 19] = [
+pub const VERDICTS: [&str; 21] = [
     "paused",
     "starting",
     "resumed",
@@ -23,6 +23,8 @@ pub const VERDICTS: [&str; 19] = [
     "fip_orphaned",
     "fip_missing",
     "fip_duplicated",
+    "loop_blind",
+    "loop_mistaken",
     "loop_absent",
     "pod_stuck",
     "kubelet_down",

@@ -36,6 +36,7 @@ impl Machine {
         }
         self.manifest_missing_since = self.manifest_missing_since.map(older);
         self.cycle_seen_at = self.cycle_seen_at.map(older);
+        self.rounds.age(older);
         self.budget.age(limits, older);
     }
 }

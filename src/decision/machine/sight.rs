@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{Machine, RoleKind};
 use crate::decision::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
 use crate::decision::judge::Facts;
-use crate::decision::observation::{KubeletView, Observation, Reading};
+use crate::decision::observation::{KubeletView, LoopVerdict, Observation, Reading};
+use crate::decision::rounds::{Odd, Streak};
 use crate::decision::time::Moment;
 use crate::policy::Policy;
 
@@ -44,6 +45,8 @@ impl Machine {
         let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         let role_age = age(self.role.since);
+        self.rounds.note(observation, &role, void_before);
+        let watched_loop = self.loop_state(observation, policy, now, void_before, role_age);
         let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
         // Until then the old leader's healthy loop lets go by itself, and the new one's FIP is announced anyway: what was
         // claimed meanwhile is no conflict, also when it is looked at later.
@@ -59,7 +62,7 @@ impl Machine {
             link_settled: self.link_back_at.is_none_or(|at| now.since(at) >= LINK_SETTLE),
             holding,
             holding_age: age(self.holding.since),
-            watched_loop: self.loop_state(observation, policy, now, void_before),
+            watched_loop,
             manifest_missing: self.manifest_missing_since.map(age),
             kubelet_down: self.kubelet_down_since.map(age),
             pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
@@ -108,13 +111,42 @@ impl Machine {
     }
 
     /// While its pod is being cycled the loop is down, until it beats again.
-    fn loop_state(&self, observation: &Observation, policy: &Policy, now: Moment, void_before: Moment) -> LoopState {
+    fn loop_state(
+        &self,
+        observation: &Observation,
+        policy: &Policy,
+        now: Moment,
+        void_before: Moment,
+        role_age: Duration,
+    ) -> LoopState {
         let state = LoopState::of(observation, &policy.watched_loop, now, void_before);
         let Some(cycle_seen_at) = self.cycle_seen_at else {
-            return state;
+            let settled = role_age >= policy.watched_loop.worst_round();
+            return self
+                .led_astray(observation, settled, now)
+                .filter(|_| matches!(state, LoopState::Alive { .. }))
+                .unwrap_or(state);
         };
         let beats_again = last_beat(observation).is_some_and(|(_, at)| at > cycle_seen_at);
         if beats_again { state } else { LoopState::Stalled("its pod is being cycled".to_owned()) }
+    }
+
+    /// A loop that finishes its rounds and is no use: blind, or mistaken about a role that is `settled`.
+    fn led_astray(&self, observation: &Observation, settled: bool, now: Moment) -> Option<LoopState> {
+        let Streak { odd, first_at, took_fip_off, .. } = self.rounds.streak()?;
+        let (lasts, took_fip_off) = (now.since(*first_at), *took_fip_off);
+        let mistaken = |says_it_leads| settled.then_some(LoopState::Mistaken { says_it_leads, lasts, took_fip_off });
+        match odd {
+            Odd::Blind => {
+                let how = match &last_beat(observation)?.0.verdict {
+                    LoopVerdict::QueryFailed(how) => how.clone(),
+                    LoopVerdict::Leader | LoopVerdict::Follower => return None,
+                };
+                Some(LoopState::Blind { how, lasts, took_fip_off })
+            }
+            Odd::TakesItselfForLeader => mistaken(true),
+            Odd::TakesItselfForFollower => mistaken(false),
+        }
     }
 
     /// Over once every sense has been fresh at the same time, or after the time in which a working loop

@@ -1,0 +1,34 @@
+//! How long an order waits, and how calmly the machine looks, beyond what cooldowns and budgets say. Pure.
+
+use std::time::Duration;
+
+use crate::decision::facts::LoopState;
+use crate::decision::judge::Facts;
+use crate::decision::plan::{Decision, WaitingOn};
+use crate::decision::verdict::Verdict;
+
+/// An alarm under which nothing is left to do or to wait for, and which may last for days.
+pub(super) fn is_standing(decision: &Decision, facts: &Facts) -> bool {
+    let leased = facts.holding.as_ref().is_ok_and(|holding| holding.remaining().is_some());
+    matches!(decision.verdict, Verdict::LoopBlind) && decision.start.is_empty() && decision.waiting_on.is_empty() && !leased
+}
+
+/// A loop that takes off what we put up would be fed an alias a second; at one a worst round the hour's budget lasts.
+pub(super) fn wait_for_a_loop_that_took_it_off(facts: &Facts) -> Option<WaitingOn> {
+    let remaining = facts.worst_round.saturating_sub(facts.role_age.min(facts.holding_age));
+    (facts.watched_loop.took_fip_off() && !remaining.is_zero()).then_some(WaitingOn::LoopsOwnRound { remaining })
+}
+
+/// For how long a loop has been mistaken, whatever the verdict: one that puts the FIP up again and again on a follower
+/// is `fip_orphaned` in between.
+pub(super) const fn lasts(watched_loop: &LoopState) -> Duration {
+    match watched_loop {
+        LoopState::Mistaken { lasts, .. } => *lasts,
+        LoopState::Unknown(_)
+        | LoopState::Alive { .. }
+        | LoopState::Blind { .. }
+        | LoopState::LogStalled
+        | LoopState::Stalled(_)
+        | LoopState::Absent => Duration::ZERO,
+    }
+}
