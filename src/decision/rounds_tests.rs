@@ -1,3 +1,5 @@
+//! Streaks of odd rounds: what counts, what ends them.
+
 use std::time::Duration;
 
 use super::*;
