@@ -3,7 +3,7 @@
 use super::curl;
 use super::facts::{Holding, LoopState, Role, last_sign};
 use super::judge::Facts;
-use super::observation::{EtcdView, Observation};
+use super::observation::{EtcdView, Observation, ProcessView};
 use super::time::Moment;
 use super::verdict::Verdict;
 
@@ -65,7 +65,13 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
 
 fn etcd(observation: &Observation, facts: &Facts) -> String {
     let term = match observation.etcd.fresh() {
-        Some(EtcdView::Answered(status)) => format!(" (term {}, revision {})", status.raft_term, status.revision),
+        Some(EtcdView::Answered(status)) if status.errors.is_empty() => {
+            format!(" (term {}, revision {})", status.raft_term, status.revision)
+        }
+        // Alarms too: a database that is full, say, is no matter of the FIP, and must not go unsaid.
+        Some(EtcdView::Answered(status)) => {
+            format!(" (term {}, revision {}); it reports: {}", status.raft_term, status.revision, status.errors.join(", "))
+        }
         Some(EtcdView::Unreachable(_)) | None => String::new(),
     };
     let role = match &facts.role {
@@ -100,7 +106,11 @@ fn fip(facts: &Facts) -> String {
 
 fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String {
     let beat = observation.heartbeat.fresh().map(|view| now.since(last_sign(view)).as_secs());
-    let beat = beat.map(|age| format!("; last sign of it {age} s ago")).unwrap_or_default();
+    let copies = match observation.process.fresh() {
+        Some(ProcessView::Present(process)) if process.copies > 1 => format!("; {} copies of it run at once", process.copies),
+        Some(ProcessView::Present(_) | ProcessView::Absent { .. }) | None => String::new(),
+    };
+    let beat = beat.map(|age| format!("; last sign of it {age} s ago")).unwrap_or_default() + &copies;
     match &facts.watched_loop {
         LoopState::Unknown(reason) => format!("the loop: {reason}"),
         LoopState::Alive { overdue: false } => format!("the loop finishes its rounds{beat}"),
@@ -113,7 +123,7 @@ fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String
             format!("the loop has said in every round for {} s that this node {says}, which is wrong{beat}", lasts.as_secs())
         }
         LoopState::LogStalled => format!("the loop's log is frozen, its process works on{beat}"),
-        LoopState::Stalled(how) => format!("the loop is stalled: {how}"),
+        LoopState::Stalled(how) => format!("the loop is stalled: {how}{copies}"),
         LoopState::Absent => format!("no process of the loop exists{beat}"),
     }
 }
