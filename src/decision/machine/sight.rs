@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Machine, RoleKind};
 use crate::decision::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
 use crate::decision::judge::Facts;
-use crate::decision::observation::{KubeletView, LoopVerdict, Observation, Reading};
+use crate::decision::observation::{CyclePhase, KubeletView, LoopVerdict, Observation, Reading};
 use crate::decision::rounds::{Odd, Streak};
 use crate::decision::time::Moment;
 use crate::policy::Policy;
@@ -90,8 +90,10 @@ impl Machine {
 
     fn note_manifest(&mut self, observation: &Observation, now: Moment) {
         let missing = observation.manifest.fresh().is_some_and(|view| view.sha256.is_none() && view.immovable.is_none());
-        if observation.cycle.is_some() {
-            self.cycle_seen_at.get_or_insert(now);
+        if let Some(cycle) = &observation.cycle {
+            // Until the manifest is back it is the old pod that finishes rounds, if any.
+            let back = cycle.phase == CyclePhase::Back;
+            self.cycle_seen_at = self.cycle_seen_at.filter(|_| back).or(Some(now));
             self.manifest_missing_since = None;
         } else {
             self.cycle_seen_at = None;
@@ -110,7 +112,7 @@ impl Machine {
         self.stuck.take_if(|stuck| beats_again(stuck.since) || now.since(stuck.since) >= policy.limits.cooldown);
     }
 
-    /// While its pod is being cycled the loop is down, until it beats again.
+    /// While its pod is being cycled the loop is down, until it beats after the manifest's return.
     fn loop_state(
         &self,
         observation: &Observation,
