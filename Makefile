@@ -17,7 +17,7 @@ FROM ?= 0
 MODEL_SECONDS ?= 600
 MODEL_THREADS ?= 2
 
-.PHONY: help demo demo-lab simulate test setup build unit lint scenarios observe crash-matrix model release install clean
+.PHONY: help demo demo-lab simulate test setup build unit lint cases scenarios observe crash-matrix model release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+cases: ## the table of golden cases (tests/cases): what each must come to, and did (CASE=07 for some of them)
+	cargo test --quiet -p fip-watchdog --test golden every_case -- --nocapture
 
 scenarios: build ## every scenario of lab/scenarios (SCENARIOS="a.yaml b.yaml" JOBS=n to choose)
 	$(LAB) run --jobs $(JOBS) $(SCENARIOS)
