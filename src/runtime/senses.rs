@@ -63,7 +63,7 @@ impl Senses {
     #[must_use]
     pub fn new(policy: &Policy, alias: Arc<AliasTable>) -> Self {
         Self {
-            etcd: EtcdSensor::new(&policy.etcd),
+            etcd: EtcdSensor::for_fip(&policy.etcd, policy.fip.address),
             alias,
             conflict: ConflictSensor::default(),
             watched_loop: watched_loop(policy),
@@ -74,8 +74,8 @@ impl Senses {
 
     /// Takes over a new policy. A sense whose part of it is unchanged goes on with what it knows.
     pub fn adopt(&mut self, old: &Policy, new: &Policy) {
-        if old.etcd != new.etcd {
-            self.etcd = EtcdSensor::new(&new.etcd);
+        if old.etcd != new.etcd || old.fip.address != new.fip.address {
+            self.etcd = EtcdSensor::for_fip(&new.etcd, new.fip.address);
         }
         if old.watched_loop != new.watched_loop {
             self.watched_loop = watched_loop(new);

@@ -59,6 +59,21 @@ async fn a_healthy_single_member_proves_that_it_leads() {
 }
 
 #[tokio::test]
+async fn nothing_is_known_while_the_fip_is_the_address_of_a_member() {
+    let cluster = Cluster::start(1);
+    until_confirmed(&mut EtcdSensor::new(&cluster.policy(0))).await;
+    let mut sensor = EtcdSensor::for_fip(&cluster.policy(0), std::net::Ipv4Addr::LOCALHOST);
+    let prover = sensor.prover();
+    let reading = eventually("a member list", async || sensor.read(EtcdDepth::Status).await, |r| r.fresh().is_none()).await;
+    let refusal = "fip.address 127.0.0.1 is the address of the etcd member ";
+    assert!(matches!(&reading, Reading::Unknown(reason) if reason.starts_with(refusal)), "{reading:?}");
+    assert!(matches!(prover.prove().await, Err(NotProven::CannotTell(reason)) if reason.starts_with(refusal)));
+
+    let mut floating = EtcdSensor::for_fip(&cluster.policy(0), std::net::Ipv4Addr::new(192, 0, 2, 10));
+    until_confirmed(&mut floating).await;
+}
+
+#[tokio::test]
 async fn sensor_and_provers_ask_at_the_same_time_over_one_connection() {
     let cluster = Cluster::start(1);
     until_confirmed(&mut EtcdSensor::new(&cluster.policy(0))).await;

@@ -8,6 +8,7 @@
 //! Cancel-safe: the slot is changed between awaits only.
 
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault;
+use super::members::Members;
 use crate::decision::observation::EtcdFault;
 use crate::decision::time::Moment;
 use crate::policy::EtcdPolicy;
@@ -56,6 +58,7 @@ pub(super) struct EtcdLink {
     /// One reader of certificate files at a time: on a hung disk it never comes back, and the others
     /// run into their deadlines instead of piling up threads.
     files: Arc<Semaphore>,
+    pub(super) members: Members,
 }
 
 #[derive(Default)]
@@ -73,8 +76,8 @@ impl std::fmt::Debug for EtcdLink {
 }
 
 impl EtcdLink {
-    pub(super) fn new(policy: EtcdPolicy) -> Self {
-        Self { policy, slot: Mutex::default(), files: Arc::new(Semaphore::new(1)) }
+    pub(super) fn new(policy: EtcdPolicy, fip: Option<Ipv4Addr>) -> Self {
+        Self { policy, slot: Mutex::default(), files: Arc::new(Semaphore::new(1)), members: Members::new(fip) }
     }
 
     /// The deadline of one round of questions.

@@ -10,9 +10,11 @@
 
 mod fault;
 mod link;
+mod members;
 mod proof;
 mod prover;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use crate::decision::observation::{EtcdView, Quorum, Reading};
@@ -36,13 +38,19 @@ impl EtcdSensor {
     /// A sensor that connects when it is first read.
     #[must_use]
     pub fn new(policy: &EtcdPolicy) -> Self {
-        Self { link: Arc::new(EtcdLink::new(policy.clone())) }
+        Self { link: Arc::new(EtcdLink::new(policy.clone(), None)) }
+    }
+
+    /// The same for a FIP: while that is the address of a member, the answer is `Unknown`.
+    #[must_use]
+    pub fn for_fip(policy: &EtcdPolicy, fip: Ipv4Addr) -> Self {
+        Self { link: Arc::new(EtcdLink::new(policy.clone(), Some(fip))) }
     }
 
     /// Ask the member. Returns within the policy's deadline, and then a little for the scheduler.
     ///
-    /// `Unknown` means that the sensor itself could not ask (certificates unreadable) or that this
-    /// process did not run while it waited; a member that does not answer is a fresh
+    /// `Unknown` means that the sensor itself could not ask (certificates unreadable), that this
+    /// process did not run while it waited, or that the FIP is a member's address; a member that does not answer is a fresh
     /// [`EtcdView::Unreachable`].
     pub async fn read(&mut self, depth: EtcdDepth) -> Reading<EtcdView> {
         match proof::ask(&self.link, depth).await {

@@ -69,7 +69,13 @@ async fn ask_once(link: &EtcdLink, depth: EtcdDepth) -> Result<EtcdView, String>
         Err(_elapsed) => return Err("the etcd certificates could not be read within the deadline".to_owned()),
         Ok(Err(NoClient::CannotAsk(reason))) => return Err(reason),
         Ok(Err(NoClient::Fault(fault))) => EtcdView::Unreachable(fault),
-        Ok(Ok(kept)) => round(link, kept, depth, until).await,
+        Ok(Ok(kept)) => {
+            let view = round(link, kept.clone(), depth, until).await;
+            if let (EtcdView::Answered(_), Some(reason)) = (&view, link.members.refusal(&kept, until).await) {
+                return Err(reason);
+            }
+            view
+        }
     };
     in_time(view, watch.elapsed(), link.deadline())
 }
