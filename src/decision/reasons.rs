@@ -10,7 +10,7 @@ use super::verdict::Verdict;
 /// One sentence a sense; the one that the verdict rests on comes first.
 #[must_use]
 pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: Moment) -> Vec<String> {
-    let mut sentences = vec![etcd(observation, facts), fip(facts), watched_loop(observation, facts, now)];
+    let mut sentences = vec![etcd(observation, facts), fip(observation, facts), watched_loop(observation, facts, now)];
     match verdict {
         Verdict::LoopStalledFipMissing
         | Verdict::LoopStalledFipHeld
@@ -89,11 +89,17 @@ fn etcd(observation: &Observation, facts: &Facts) -> String {
     format!("{role}{term}")
 }
 
-fn fip(facts: &Facts) -> String {
+fn fip(observation: &Observation, facts: &Facts) -> String {
     let age = facts.holding_age.as_secs();
+    let entries = observation.alias.fresh().map(|view| view.entries.as_slice()).unwrap_or_default();
+    let mask = match entries.iter().find(|entry| entry.prefix_len != 32) {
+        // keepalived#442: without promote_secondaries the kernel removes it together with the subnet's first address.
+        Some(entry) => format!(", as a /{} and not a /32: it can go along with another address of its subnet", entry.prefix_len),
+        None => String::new(),
+    };
     match &facts.holding {
         Ok(Holding::Absent) => format!("the FIP has not been on this node for {age} s"),
-        Ok(Holding::Held) => format!("the FIP has been on this node for {age} s, lifetime forever"),
+        Ok(Holding::Held) => format!("the FIP has been on this node for {age} s, lifetime forever{mask}"),
         Ok(Holding::Leased { remaining }) => {
             format!("the FIP has been on this node for {age} s, leased by us for {} s more", remaining.as_secs())
         }
