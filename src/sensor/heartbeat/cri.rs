@@ -8,6 +8,9 @@
 //! dropped. Bytes that fit neither framing are dropped. How the input is cut into calls never changes the lines.
 //! Pure, so cancelling is not a question here.
 
+use std::borrow::Cow;
+
+use memchr::memchr;
 use serde::Deserialize;
 
 /// Longest physical line that is kept. docker splits at 16 KiB of text, which JSON escapes can make six times as
@@ -24,8 +27,30 @@ pub(super) struct Lines {
     raw: Vec<u8>,
     /// Skip everything up to the next newline: the input began inside a line.
     skipping: bool,
+    parts: Parts,
+}
+
+/// The lines of each stream that have not ended yet.
+#[derive(Debug, Default)]
+struct Parts {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+}
+
+/// A line that the container wrote.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'bytes> {
+    /// The runtime's stamp, as it stands in the log.
+    pub(super) stamp: &'bytes [u8],
+    /// Without its newline.
+    pub(super) text: &'bytes [u8],
+}
+
+/// A line, or a part of one.
+struct Record<'bytes> {
+    stream: Stream,
+    is_last: bool,
+    line: Line<'bytes>,
 }
 
 #[derive(Clone, Copy)]
@@ -34,11 +59,15 @@ enum Stream {
     Stderr,
 }
 
-/// One record of docker's json-file driver; its `time` is of no use here.
+/// One record of docker's json-file driver.
 #[derive(Deserialize)]
-struct DockerRecord {
-    log: String,
-    stream: String,
+struct DockerRecord<'raw> {
+    #[serde(borrow)]
+    log: Cow<'raw, str>,
+    #[serde(borrow)]
+    stream: Cow<'raw, str>,
+    #[serde(borrow, default)]
+    time: Cow<'raw, str>,
 }
 
 impl Lines {
@@ -52,55 +81,72 @@ impl Lines {
         *self = Self { skipping: true, ..Self::default() };
     }
 
-    /// Takes the next bytes of the file and hands each finished line to `on_line`, without its newline.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], mut on_line: impl FnMut(&[u8])) {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+    /// Takes the next bytes of the file and hands each finished line to `on_line`.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], mut on_line: impl FnMut(Line<'_>)) {
+        while let Some(end) = memchr(b'\n', bytes) {
             let (head, rest) = bytes.split_at(end);
             bytes = rest.get(1..).unwrap_or_default();
             if std::mem::take(&mut self.skipping) {
                 continue;
             }
-            append(&mut self.raw, head, RAW_MAX);
-            let raw = std::mem::take(&mut self.raw);
-            self.physical_line(&raw, &mut on_line);
-            self.raw = raw;
-            self.raw.clear();
+            if self.raw.is_empty() {
+                // Nearly all lines stand in one read: no copy is made of them.
+                self.parts.physical_line(up_to(head, RAW_MAX), &mut on_line);
+            } else {
+                append(&mut self.raw, head, RAW_MAX);
+                self.parts.physical_line(&self.raw, &mut on_line);
+                self.raw.clear();
+            }
         }
         if !self.skipping {
             append(&mut self.raw, bytes, RAW_MAX);
         }
     }
 
-    fn physical_line(&mut self, raw: &[u8], on_line: &mut impl FnMut(&[u8])) {
+    /// Bytes that the buffers take up.
+    pub(super) fn memory(&self) -> usize {
+        self.raw.capacity() + self.parts.stdout.capacity() + self.parts.stderr.capacity()
+    }
+}
+
+impl Parts {
+    fn physical_line(&mut self, raw: &[u8], on_line: &mut impl FnMut(Line<'_>)) {
         if raw.first() == Some(&b'{') {
             // docker writes UTF-8; a record that was cut or damaged is dropped with the error.
-            let Ok(record) = serde_json::from_str::<DockerRecord>(&String::from_utf8_lossy(raw)) else { return };
-            let Some(stream) = stream_of(record.stream.as_bytes()) else { return };
-            match record.log.strip_suffix('\n') {
-                Some(text) => self.part(stream, text.as_bytes(), true, on_line),
-                None => self.part(stream, record.log.as_bytes(), false, on_line),
-            }
-        } else if let Some((stream, last, text)) = split_cri(raw) {
-            self.part(stream, text, last, on_line);
+            let text = String::from_utf8_lossy(raw);
+            let Ok(DockerRecord { log, stream, time }) = serde_json::from_str(&text) else { return };
+            let Some(stream) = stream_of(stream.as_bytes()) else { return };
+            let (text, is_last) = log.strip_suffix('\n').map_or((&*log, false), |text| (text, true));
+            self.take(&Record { stream, is_last, line: Line { stamp: time.as_bytes(), text: text.as_bytes() } }, on_line);
+        } else if let Some(record) = split_cri(raw) {
+            self.take(&record, on_line);
         }
     }
 
-    fn part(&mut self, stream: Stream, text: &[u8], last: bool, on_line: &mut impl FnMut(&[u8])) {
-        let joined = match stream {
+    fn take(&mut self, record: &Record<'_>, on_line: &mut impl FnMut(Line<'_>)) {
+        let joined = match record.stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         };
+        let Line { stamp, text } = record.line;
+        if record.is_last && joined.is_empty() {
+            on_line(Line { stamp, text: without_return(up_to(text, LINE_MAX)) });
+            return;
+        }
         append(joined, text, LINE_MAX);
-        if last {
-            on_line(joined.strip_suffix(b"\r").unwrap_or(joined));
+        if record.is_last {
+            on_line(Line { stamp, text: without_return(joined) });
             joined.clear();
         }
     }
+}
 
-    #[cfg(test)]
-    fn memory(&self) -> usize {
-        self.raw.capacity() + self.stdout.capacity() + self.stderr.capacity()
-    }
+fn up_to(bytes: &[u8], max: usize) -> &[u8] {
+    bytes.get(..max).unwrap_or(bytes)
+}
+
+fn without_return(text: &[u8]) -> &[u8] {
+    text.strip_suffix(b"\r").unwrap_or(text)
 }
 
 /// Appends what fits under `max`.
@@ -118,19 +164,19 @@ fn stream_of(name: &[u8]) -> Option<Stream> {
 }
 
 /// `<time> <stream> <tags> <text>`; tags are separated by colons and the first one is `P` or `F`.
-fn split_cri(raw: &[u8]) -> Option<(Stream, bool, &[u8])> {
+fn split_cri(raw: &[u8]) -> Option<Record<'_>> {
     let mut fields = raw.splitn(4, |byte| *byte == b' ');
-    let time = fields.next()?;
-    if !time.first().is_some_and(u8::is_ascii_digit) {
+    let stamp = fields.next()?;
+    if !stamp.first().is_some_and(u8::is_ascii_digit) {
         return None;
     }
     let stream = stream_of(fields.next()?)?;
-    let last = match fields.next()?.split(|byte| *byte == b':').next()? {
+    let is_last = match fields.next()?.split(|byte| *byte == b':').next()? {
         b"F" => true,
         b"P" => false,
         _ => return None,
     };
-    Some((stream, last, fields.next().unwrap_or_default()))
+    Some(Record { stream, is_last, line: Line { stamp, text: fields.next().unwrap_or_default() } })
 }
 
 #[cfg(test)]
@@ -139,7 +185,7 @@ mod tests {
 
     fn lines_of(input: &[u8]) -> Vec<String> {
         let mut found = Vec::new();
-        Lines::default().feed(input, |line| found.push(String::from_utf8_lossy(line).into_owned()));
+        Lines::default().feed(input, |line| found.push(String::from_utf8_lossy(line.text).into_owned()));
         found
     }
 
@@ -178,7 +224,7 @@ mod tests {
         let mut found = 0;
         for piece in [&b"stderr F + FIP=1"[..], b"\n1 stderr F a\n"] {
             lines.feed(piece, |line| {
-                assert_eq!(line, b"a");
+                assert_eq!(line.text, b"a");
                 found += 1;
             });
         }
@@ -196,15 +242,15 @@ mod tests {
             lines.feed(&chunk, |_| panic!("the line has not ended"));
             assert!(lines.memory() <= 512 * 1024, "{}", lines.memory());
         }
-        lines.feed(b"\n", |line| longest = line.len());
+        lines.feed(b"\n", |line| longest = line.text.len());
         for _ in 0..6400 {
             lines.feed(b"1 stderr P ", |_| ());
             lines.feed(&chunk[..16 * 1024], |_| ());
             lines.feed(b"\n", |_| panic!("the line has not ended"));
             assert!(lines.memory() <= 512 * 1024, "{}", lines.memory());
         }
-        lines.feed(b"1 stderr F \n1 stderr F + continue\n", |line| longest = longest.max(line.len()));
+        lines.feed(b"1 stderr F \n1 stderr F + continue\n", |line| longest = longest.max(line.text.len()));
         assert!(longest <= LINE_MAX && longest > 1024, "{longest}");
-        lines.feed(b"1 stderr F + continue\n", |line| assert_eq!(line, b"+ continue"));
+        lines.feed(b"1 stderr F + continue\n", |line| assert_eq!(line.text, b"+ continue"));
     }
 }

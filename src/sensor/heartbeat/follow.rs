@@ -5,7 +5,8 @@
 //! removed container (the next file is a new loop) from a rotated log (the same loop goes on).
 //!
 //! Invariants: bytes that were there when following began are history and never reach [`Sink::appended`]; every byte
-//! after them does, once and in order, unless [`Sink::cut`] said that some were lost. A call reads at most
+//! after them does, once and in order, unless [`Sink::cut`] said that some were lost; those which stood in a file when it
+//! was first seen or seen truncated go to [`Sink::found`] instead, since an old copy may have been put there. A call reads at most
 //! [`READ_MAX`] bytes; a calm one costs one `stat`. Blocking; a call that is abandoned leaves the state whole,
 //! because nothing here suspends.
 
@@ -38,6 +39,10 @@ const CHUNK: usize = 64 * 1024;
 /// beyond the old offset since (copytruncate). A log line's time stamp alone makes them differ.
 const FINGERPRINT: usize = 64;
 
+/// What a file grows by for so long after it was first seen, or was seen truncated, is still [`Sink::found`]: a copy
+/// that is put back is written in pieces.
+const FOUND_SETTLES: Duration = Duration::from_secs(2);
+
 /// Time between two looks for other logs while the followed one is in place.
 const RESCAN: Duration = Duration::from_secs(2);
 
@@ -47,6 +52,8 @@ pub(super) trait Sink {
     fn began(&mut self);
     /// Bytes that were there before following began. `inside_line`: they start in the middle of a line.
     fn history(&mut self, bytes: &[u8], inside_line: bool);
+    /// Bytes of a new or truncated file which stood there when that was noticed: the loop's news, or an old copy.
+    fn found(&mut self, bytes: &[u8]);
     /// Bytes that were appended.
     fn appended(&mut self, bytes: &[u8]);
     /// Bytes were lost. `inside_line`: what comes next starts in the middle of a line.
@@ -73,6 +80,10 @@ struct Followed {
     offset: u64,
     /// The last bytes before `offset`.
     fingerprint: Vec<u8>,
+    /// When the file was first seen, or last seen truncated; `None` if it was there when following began.
+    noticed_at: Option<Moment>,
+    /// Bytes before this offset are [`Sink::found`].
+    found_until: u64,
 }
 
 impl Follower {
@@ -91,10 +102,10 @@ impl Follower {
     pub(super) fn poll(&mut self, now: Moment, sink: &mut impl Sink) -> Result<(&Path, &str), FollowError> {
         if self.looked_at.is_none_or(|at| now.since(at) >= RESCAN) || self.followed.is_none() {
             self.looked_at = Some(now);
-            self.look(sink)?;
+            self.look(now, sink)?;
         }
         if let Some(mut followed) = self.followed.take() {
-            if followed.advance(&mut self.buffer, sink)? {
+            if followed.advance(now, &mut self.buffer, sink)? {
                 self.followed = Some(followed);
             } else if let Some(seen) = &mut self.seen {
                 // Its inode is free now, and the next file of this name may well get it.
@@ -108,18 +119,21 @@ impl Follower {
     }
 
     /// Looks for logs and changes to another one if that one is the loop's now.
-    fn look(&mut self, sink: &mut impl Sink) -> Result<(), FollowError> {
+    fn look(&mut self, now: Moment, sink: &mut impl Sink) -> Result<(), FollowError> {
         let found = match self.target.candidates() {
             Ok(found) => found,
             // The followed file is still open; its own path will tell when it is gone.
             Err(_) if self.followed.is_some() => return Ok(()),
             Err(error) => return Err(error),
         };
-        let next = self.choose(&found).map(|log| (log.clone(), self.counts_from(log)));
+        let is_first = self.seen.is_none();
+        let next = self.choose(&found).map(|log| (log.clone(), self.counts_from(log), is_first || self.earlier(log).is_some()));
         self.seen = Some(found.into_iter().map(|log| (log.path.clone(), log)).collect());
-        if let Some((log, counts_from)) = next {
+        if let Some((log, counts_from, is_known)) = next {
             sink.began();
-            self.followed = Some(Followed::open(&log, counts_from, &mut self.buffer, sink)?);
+            let mut followed = Followed::open(&log, counts_from, &mut self.buffer, sink)?;
+            followed.noticed_at = (!is_known || followed.id != log.id).then_some(now);
+            self.followed = Some(followed);
         }
         Ok(())
     }
@@ -166,7 +180,8 @@ impl Followed {
         let end = if id == log.id { counts_from } else { 0 };
         let start = end.saturating_sub(HISTORY_MAX);
         let uid = log.uid.clone();
-        let mut followed = Self { path: log.path.clone(), uid, file, id, offset: start, fingerprint: Vec::new() };
+        let path = log.path.clone();
+        let mut followed = Self { path, uid, file, id, offset: start, fingerprint: Vec::new(), noticed_at: None, found_until: 0 };
         while followed.offset < end {
             let room = usize::try_from(end - followed.offset).unwrap_or(CHUNK).min(CHUNK);
             let part = buffer.get_mut(..room).unwrap_or_default();
@@ -182,11 +197,11 @@ impl Followed {
     }
 
     /// Reads what is new, and changes to the file's successor of the same name. False if the log is gone for good.
-    fn advance(&mut self, buffer: &mut [u8], sink: &mut impl Sink) -> Result<bool, FollowError> {
+    fn advance(&mut self, now: Moment, buffer: &mut [u8], sink: &mut impl Sink) -> Result<bool, FollowError> {
         // The path first: once its new file has content, the writer has left the old one, which is then read to its end.
         let successor = match fs::metadata(&self.path) {
             Ok(metadata) if FileId::of(&metadata) == self.id => {
-                self.read(metadata.len(), READ_MAX, buffer, sink)?;
+                self.read(now, metadata.len(), READ_MAX, buffer, sink)?;
                 return Ok(true);
             }
             Ok(metadata) => Some(metadata.len()),
@@ -194,7 +209,7 @@ impl Followed {
             Err(error) => return Err(cannot_read(&self.path)(error)),
         };
         let old = self.file.metadata().map_err(cannot_read(&self.path))?;
-        let left = self.read(old.len(), READ_MAX, buffer, sink)?;
+        let left = self.read(now, old.len(), READ_MAX, buffer, sink)?;
         let is_removed = old.nlink() == 0;
         let is_drained = self.offset >= old.len();
         match successor {
@@ -203,8 +218,10 @@ impl Followed {
                     sink.began();
                 }
                 self.change_to_successor()?;
+                // A rotated log's successor holds what the same loop went on to write.
+                self.noticed_at = is_removed.then_some(now);
                 let size = self.file.metadata().map_err(cannot_read(&self.path))?.len();
-                self.read(size, left, buffer, sink)?;
+                self.read(now, size, left, buffer, sink)?;
                 Ok(true)
             }
             Some(_) => Ok(true),
@@ -217,25 +234,42 @@ impl Followed {
         let file = open(&self.path)?;
         self.id = FileId::of(&file.metadata().map_err(cannot_read(&self.path))?);
         self.file = file;
-        self.offset = 0;
-        self.fingerprint.clear();
+        self.restart_at(0);
         Ok(())
     }
 
+    /// Goes on at `offset`, where other bytes stand than those that were read.
+    fn restart_at(&mut self, offset: u64) {
+        self.offset = offset;
+        self.fingerprint.clear();
+        self.found_until = 0;
+    }
+
     /// Reads up to `size`, at most `budget` bytes; returns what is left of the budget.
-    fn read(&mut self, size: u64, mut budget: u64, buffer: &mut [u8], sink: &mut impl Sink) -> Result<u64, FollowError> {
+    fn read(
+        &mut self,
+        now: Moment,
+        size: u64,
+        mut budget: u64,
+        buffer: &mut [u8],
+        sink: &mut impl Sink,
+    ) -> Result<u64, FollowError> {
         if size < self.offset || (size > self.offset && !self.is_as_left()?) {
             sink.cut(false);
-            self.offset = 0;
-            self.fingerprint.clear();
+            self.restart_at(0);
+            self.noticed_at = Some(now);
         }
         if size - self.offset > BACKLOG_MAX {
             sink.cut(true);
-            self.offset = size - READ_MAX;
-            self.fingerprint.clear();
+            self.restart_at(size - READ_MAX);
+        }
+        if self.noticed_at.is_some_and(|at| now.since(at) < FOUND_SETTLES) {
+            self.found_until = size;
         }
         while self.offset < size && budget > 0 {
-            let room = usize::try_from(budget.min(size - self.offset)).unwrap_or(CHUNK).min(CHUNK);
+            let is_found = self.offset < self.found_until;
+            let end = if is_found { self.found_until.min(size) } else { size };
+            let room = usize::try_from(budget.min(end - self.offset)).unwrap_or(CHUNK).min(CHUNK);
             let part = buffer.get_mut(..room).unwrap_or_default();
             let count = self.file.read_at(part, self.offset).map_err(cannot_read(&self.path))?;
             if count == 0 {
@@ -244,7 +278,11 @@ impl Followed {
             }
             let bytes = part.get(..count).unwrap_or_default();
             budget = budget.saturating_sub(bytes.len() as u64);
-            sink.appended(bytes);
+            if is_found {
+                sink.found(bytes);
+            } else {
+                sink.appended(bytes);
+            }
             self.take_in(bytes);
         }
         Ok(budget)

@@ -11,7 +11,9 @@ use crate::policy::Policy;
 #[derive(Default)]
 struct Recorder {
     history: Vec<u8>,
+    /// New bytes, those that were found included.
     appended: Vec<u8>,
+    found: Vec<u8>,
     began: usize,
     cuts: usize,
 }
@@ -22,6 +24,10 @@ impl Sink for Recorder {
     }
     fn history(&mut self, bytes: &[u8], _inside_line: bool) {
         self.history.extend_from_slice(bytes);
+    }
+    fn found(&mut self, bytes: &[u8]) {
+        self.appended.extend_from_slice(bytes);
+        self.found.extend_from_slice(bytes);
     }
     fn appended(&mut self, bytes: &[u8]) {
         self.appended.extend_from_slice(bytes);
@@ -60,6 +66,7 @@ impl Bench {
     fn poll(&mut self) -> Result<String, FollowError> {
         self.clock += Duration::from_secs(1);
         self.got.appended.clear();
+        self.got.found.clear();
         self.follower.poll(Moment::from_origin(self.clock), &mut self.got)?;
         Ok(String::from_utf8_lossy(&self.got.appended).into_owned())
     }

@@ -1,21 +1,31 @@
 //! The heartbeat: the loop's own log, followed, and its finished rounds.
 //!
 //! `candidates` finds the log, `follow` reads what is appended, `cri` takes the framing off, `trace` knows the loop's
-//! grammar. Invariant: a beat was appended after following began and ends a round; history, a touched file and growth
-//! without end of a round are no beats. Reading blocks on the file system, so the runtime calls it where blocking is
-//! allowed; abandoning a call is safe, since each one leaves the sensor's state whole.
+//! grammar, `parser` joins the two. Invariant: a beat is the end of a round that the loop wrote since following began;
+//! history, a touched file and growth without end of a round are no beats.
+//!
+//! What makes a round new? Not the file's mtime (a copy or `touch` sets it), and not its numbers: an idle cluster
+//! answers many rounds with one revision and raft index. It is its place: bytes beyond those that were read, in a file
+//! that is held open, were written since. Where place proves nothing, because the bytes stood there when the file was
+//! first seen or was seen truncated (a new container, or an old copy put back), the runtime's stamp on the line
+//! decides: later than every round before it. Stamps are wall-clock time, so they order rounds there and nowhere else,
+//! and no age is made from them: after a clock was set back, what is written under our eyes still counts.
+//!
+//! Reading blocks on the file system, so the runtime calls it where blocking is allowed; abandoning a call is safe,
+//! since each one leaves the sensor's state whole.
 
 mod candidates;
 mod cri;
 mod follow;
+mod parser;
 mod trace;
 
 use std::error::Error;
 
 use candidates::Target;
-use cri::Lines;
 use follow::{Follower, Sink};
-use trace::Trace;
+use jiff::Timestamp;
+pub use parser::{BeatParser, FinishedRound};
 
 use crate::decision::observation::{Beat, HeartbeatView, Reading};
 use crate::decision::time::Moment;
@@ -32,8 +42,9 @@ pub struct HeartbeatSensor {
 /// What the bytes amount to so far.
 #[derive(Debug, Default)]
 struct Pulse {
-    lines: Lines,
-    trace: Trace,
+    parser: BeatParser,
+    /// The latest stamp of any round, in whichever file.
+    newest: Option<Timestamp>,
     /// Time of the call that is under way.
     now: Moment,
     following_since: Moment,
@@ -94,44 +105,64 @@ impl Pulse {
         }
     }
 
-    /// Runs bytes through framing and grammar; the last round that ended in them.
-    fn take(&mut self, bytes: &[u8]) -> Option<Beat> {
-        let mut last = None;
-        let trace = &mut self.trace;
-        self.lines.feed(bytes, |line| last = trace.line(line).or(last.take()));
-        last
+    /// Runs bytes through framing and grammar. A round that ends in them is a beat if it is new.
+    fn take(&mut self, bytes: &[u8], origin: Origin) {
+        let Self { parser, newest, last_beat, now, .. } = self;
+        parser.feed(bytes, |FinishedRound { beat, stamp }| {
+            let is_new = match origin {
+                Origin::History => false,
+                Origin::Found => newest.is_none() || stamp > *newest,
+                Origin::Written => true,
+            };
+            *newest = stamp.max(*newest);
+            if is_new {
+                *last_beat = Some((beat, *now));
+            }
+        });
     }
+}
+
+/// How bytes came to us.
+#[derive(Debug, Clone, Copy)]
+enum Origin {
+    /// They were there before following began.
+    History,
+    /// They stood in the file when it was first seen, or was seen truncated.
+    Found,
+    /// They were written while the file was followed.
+    Written,
 }
 
 impl Sink for Pulse {
     fn began(&mut self) {
-        *self = Self { now: self.now, following_since: self.now, ..Self::default() };
+        *self = Self { now: self.now, following_since: self.now, newest: self.newest, ..Self::default() };
     }
 
     fn history(&mut self, bytes: &[u8], inside_line: bool) {
         if inside_line {
-            self.lines.reset_inside_line();
+            self.parser.cut(true);
         }
-        // Rounds that ended before following began are no beats.
-        drop(self.take(bytes));
+        self.take(bytes, Origin::History);
+    }
+
+    fn found(&mut self, bytes: &[u8]) {
+        self.last_growth_at = Some(self.now);
+        self.take(bytes, Origin::Found);
     }
 
     fn appended(&mut self, bytes: &[u8]) {
         self.last_growth_at = Some(self.now);
-        if let Some(beat) = self.take(bytes) {
-            self.last_beat = Some((beat, self.now));
-        }
+        self.take(bytes, Origin::Written);
     }
 
     fn cut(&mut self, inside_line: bool) {
-        self.trace.reset();
-        if inside_line {
-            self.lines.reset_inside_line();
-        } else {
-            self.lines.reset();
-        }
+        self.parser.cut(inside_line);
     }
 }
 
+#[cfg(test)]
+mod news_tests;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
-use proptest::prelude::*;
+use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 
 use super::*;
@@ -23,35 +24,41 @@ const FOLLOWER: &str = r#"++ curl -m 10 -q -s -X POST -d '{}' https://127.0.0.1:
 + '[' 1 ']'
 "#;
 
-fn round(revision: u64) -> String {
+pub(super) fn round(revision: u64) -> String {
     FOLLOWER.replace("REV", &revision.to_string())
 }
 
-fn cri(text: &str) -> String {
-    text.lines().map(|line| format!("2026-11-30T01:45:28.20718336Z stderr F {line}\n")).collect()
+/// Frames what the loop writes as containerd does. Each line is later than all before it.
+pub(super) fn cri(text: &str) -> String {
+    static NANOSECONDS: AtomicI64 = AtomicI64::new(0);
+    let framed = |line| {
+        let stamp = Timestamp::constant(1_796_001_706, 0) + SignedDuration::from_nanos(NANOSECONDS.fetch_add(70_000, Relaxed));
+        format!("{stamp} stderr F {line}\n")
+    };
+    text.lines().map(framed).collect()
 }
 
-fn append(path: &Path, text: &str) {
+pub(super) fn append(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-struct Bench {
-    root: TempDir,
-    policy: LoopPolicy,
-    sensor: HeartbeatSensor,
-    seconds: u64,
+pub(super) struct Bench {
+    pub(super) root: TempDir,
+    pub(super) policy: LoopPolicy,
+    pub(super) sensor: HeartbeatSensor,
+    pub(super) seconds: u64,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let root = TempDir::new().unwrap();
         let mut policy = Policy::with_defaults([192, 0, 2, 1].into(), "eth0").watched_loop;
         policy.log_root = root.path().join("pods");
         Self { sensor: HeartbeatSensor::new(&policy), policy, root, seconds: 0 }
     }
 
-    fn log(&self, uid: &str, restarts: u32) -> PathBuf {
+    pub(super) fn log(&self, uid: &str, restarts: u32) -> PathBuf {
         self.policy.log_root.join(format!("kube-system_wcp-fip-node_{uid}/wcp-fip/{restarts}.log"))
     }
 
@@ -60,11 +67,11 @@ impl Bench {
         self.sensor.read(self.now())
     }
 
-    fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         Moment::from_origin(Duration::from_secs(self.seconds))
     }
 
-    fn view(&mut self) -> HeartbeatView {
+    pub(super) fn view(&mut self) -> HeartbeatView {
         match self.read() {
             Reading::Fresh { value, at } => {
                 assert_eq!(at, self.now());
@@ -75,7 +82,7 @@ impl Bench {
         }
     }
 
-    fn unknown(&mut self) -> String {
+    pub(super) fn unknown(&mut self) -> String {
         match self.read() {
             Reading::Unknown(reason) => reason,
             reading @ (Reading::Fresh { .. } | Reading::Stale { .. }) => panic!("{reading:?}"),
@@ -83,7 +90,12 @@ impl Bench {
     }
 }
 
-fn revision(view: &HeartbeatView) -> Option<u64> {
+/// Truncates the log, as copytruncate does.
+pub(super) fn truncate(log: &Path) {
+    File::options().write(true).open(log).unwrap().set_len(0).unwrap();
+}
+
+pub(super) fn revision(view: &HeartbeatView) -> Option<u64> {
     view.last_beat.as_ref().and_then(|beat| beat.revision)
 }
 
@@ -182,7 +194,7 @@ fn two_halves_around_a_loss_are_no_round() {
     let (head, tail) = whole.split_at(whole.find("+ clean_up").unwrap() - 40);
     append(&log, head);
     assert_eq!(bench.view().last_beat, None);
-    File::options().write(true).open(&log).unwrap().set_len(0).unwrap();
+    truncate(&log);
     append(&log, tail.split_once('\n').unwrap().1);
     assert_eq!(bench.view().last_beat, None);
     append(&log, &cri(&round(2)));
@@ -258,55 +270,4 @@ fn another_policy_is_followed_and_the_same_one_changes_nothing() {
     assert_eq!(revision(&bench.view()), Some(1));
     bench.sensor.set_policy(&LoopPolicy { container: "other".to_owned(), ..policy });
     assert!(bench.unknown().ends_with("/other/N.log exists"));
-}
-
-fn stamps(pieces: &[&[u8]]) -> Vec<Beat> {
-    let mut pulse = Pulse::default();
-    let mut all = Vec::new();
-    for piece in pieces {
-        let Pulse { lines, trace, .. } = &mut pulse;
-        lines.feed(piece, |line| all.extend(trace.line(line)));
-    }
-    all
-}
-
-/// Rounds, noise and half-lines in both framings.
-fn log_text() -> impl Strategy<Value = Vec<u8>> {
-    let part = prop_oneof![
-        (0..1000_u64).prop_map(|revision| cri(&round(revision)).into_bytes()),
-        prop::collection::vec(any::<u8>(), 0..40),
-        Just(b"1 stderr P + conti\n1 stdout P x\n1 stderr F nue\n".to_vec()),
-        Just(b"{\"log\":\"+ continue\\n\",\"stream\":\"stderr\"}\n".to_vec()),
-        Just(b"\n".to_vec()),
-    ];
-    prop::collection::vec(part, 1..12).prop_map(|parts| parts.concat())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
-
-    #[test]
-    fn any_split_of_the_input_gives_the_same_beats(text in log_text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..30)) {
-        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
-        ends.extend([0, text.len()]);
-        ends.sort_unstable();
-        let pieces: Vec<&[u8]> = ends.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(stamps(&pieces), stamps(&[&text]));
-        let bytes: Vec<&[u8]> = text.chunks(1).collect();
-        prop_assert_eq!(stamps(&bytes), stamps(&[&text]));
-    }
-
-    #[test]
-    fn beats_are_the_finished_rounds_whatever_stands_between(revisions in prop::collection::vec(0..1000_u64, 0..8), noise in prop::collection::vec(any::<u8>(), 0..60)) {
-        // Noise alone can be no frame: a frame begins with a digit or a brace.
-        let noise: Vec<u8> = noise.into_iter().filter(|byte| !byte.is_ascii_digit() && *byte != b'{').collect();
-        let mut text = Vec::new();
-        for revision in &revisions {
-            text.extend_from_slice(&noise);
-            text.push(b'\n');
-            text.extend_from_slice(cri(&round(*revision)).as_bytes());
-        }
-        let seen: Vec<u64> = stamps(&[&text]).iter().filter_map(|beat| beat.revision).collect();
-        prop_assert_eq!(seen, revisions);
-    }
 }
