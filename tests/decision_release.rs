@@ -46,6 +46,7 @@ fn may_release(answer_age: Duration) -> bool {
         link_settled: true,
         watched_loop: LoopState::Stalled("no finished round for 60 s".to_owned()),
         manifest_missing: None,
+        manifest_shadowed: None,
         kubelet_down: None,
         pod_stuck: None,
         worst_round: policy.watched_loop.worst_round(),

@@ -165,6 +165,7 @@ fn expected(facts: &Facts, role_name: &str, fixed: Option<Verdict>, holding_name
 /// works beside a kubelet that does not is only healthy while it has something to put right.
 fn instead(facts: &Facts, verdict: Verdict, steady: bool) -> Verdict {
     let down = facts.kubelet_down.is_some_and(|age| age >= Duration::from_secs(5));
+    let shadowed = facts.manifest_shadowed.is_some_and(|age| age >= Duration::from_secs(5));
     let loop_is_down = [
         Verdict::LoopStalledFipMissing,
         Verdict::LoopStalledFipHeld,
@@ -177,6 +178,8 @@ fn instead(facts: &Facts, verdict: Verdict, steady: bool) -> Verdict {
         Verdict::KubeletDown
     } else if loop_is_down && facts.pod_stuck.is_some() {
         Verdict::PodStuck
+    } else if shadowed && (loop_is_down || verdict == Verdict::Healthy && steady) {
+        Verdict::ManifestShadowed
     } else {
         verdict
     }
@@ -187,6 +190,12 @@ fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
     let missing = [None, Some(Duration::from_millis(4999)), Some(Duration::from_secs(5))];
     let kubelet = [None, Some(Duration::from_millis(4999)), Some(Duration::from_secs(5))];
     let stuck = [None, Some("process 7 is left".to_owned())];
+    let ages_of_a_shadow = missing;
+    let below: Vec<_> = kubelet
+        .iter()
+        .flat_map(|kubelet| stuck.iter().map(move |stuck| (*kubelet, stuck.clone())))
+        .flat_map(|(kubelet, stuck)| ages_of_a_shadow.map(|shadowed| (kubelet, stuck.clone(), shadowed)))
+        .collect();
     let mut count = 0;
     for bits in 0..16_u8 {
         for (role, role_name, fixed) in roles() {
@@ -195,7 +204,7 @@ fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
                     for role_age in ages {
                         for holding_age in ages {
                             for manifest_missing in missing {
-                                for (kubelet_down, pod_stuck) in kubelet.iter().flat_map(|k| stuck.iter().map(move |s| (*k, s))) {
+                                for (kubelet_down, pod_stuck, manifest_shadowed) in &below {
                                     let facts = Facts {
                                         paused: bits & 1 != 0,
                                         resumed: bits & 2 != 0,
@@ -208,7 +217,8 @@ fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
                                         link_settled: true,
                                         watched_loop: watched_loop.clone(),
                                         manifest_missing,
-                                        kubelet_down,
+                                        manifest_shadowed: *manifest_shadowed,
+                                        kubelet_down: *kubelet_down,
                                         pod_stuck: pod_stuck.clone(),
                                         worst_round: WORST_ROUND,
                                     };
@@ -230,7 +240,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     let count = for_every_combination(|facts, verdict| {
         assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
     });
-    assert_eq!(count, 16 * 10 * 5 * 8 * 3 * 3 * 3 * 3 * 2);
+    assert_eq!(count, 16 * 10 * 5 * 8 * 3 * 3 * 3 * 3 * 2 * 3);
 }
 
 #[test]

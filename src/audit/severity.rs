@@ -50,6 +50,7 @@ pub const fn severity(verdict: Verdict) -> Priority {
         | Verdict::LeaderUnproven
         | Verdict::LoopStalledFipHeld
         | Verdict::LoopStalledFollower
+        | Verdict::ManifestShadowed
         | Verdict::LoopBlind
         | Verdict::LoopMistaken
         | Verdict::LoopAbsent

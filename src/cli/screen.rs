@@ -98,6 +98,9 @@ const fn nothing(report: &StatusReport) -> &'static str {
         Verdict::EtcdUnreachable | Verdict::LeaderUnproven => "nothing: without a proof of who leads no step is safe",
         Verdict::KubeletDown => "nothing: without a kubelet nobody would start the loop again",
         Verdict::ManifestMissing => "nothing: a manifest that somebody removed is not put back",
+        Verdict::ManifestShadowed => {
+            "nothing: with two files for one pod no cycle does what it should; remove the one that the reason names"
+        }
         Verdict::LoopBlind => "nothing: a new loop would ask the same etcd in the same way; mend what the reason names",
         Verdict::NoQuorum
         | Verdict::LoopStalledFipMissing

@@ -33,6 +33,8 @@ pub struct Facts {
     pub watched_loop: LoopState,
     /// How long the manifest has been missing, when it is and no cycle of ours is open.
     pub manifest_missing: Option<Duration>,
+    /// How long another file in the manifest directory has defined the same pod, when one does.
+    pub manifest_shadowed: Option<Duration>,
     /// How long the kubelet has not been running, when it does not.
     pub kubelet_down: Option<Duration>,
     /// How the last cycle failed, when it did because of the pod, not long ago, and no round was finished since.
@@ -62,6 +64,9 @@ impl Judgement {
 
 /// An editor or a vendor's upgrade that replaces the manifest leaves a gap of milliseconds.
 const MANIFEST_MISSING_AFTER: Duration = Duration::from_secs(5);
+
+/// An editor's own backup (`wcp-fip.yaml~`) may be there for as long as it writes.
+const MANIFEST_SHADOWED_AFTER: Duration = Duration::from_secs(5);
 
 /// A restart of the kubelet leaves its service without processes for about a second.
 const KUBELET_DOWN_AFTER: Duration = Duration::from_secs(5);
@@ -116,14 +121,26 @@ fn loop_down(facts: &Facts, otherwise: Verdict) -> Verdict {
         Verdict::KubeletDown
     } else if facts.pod_stuck.is_some() {
         Verdict::PodStuck
+    } else if is_shadowed(facts) {
+        Verdict::ManifestShadowed
     } else {
         otherwise
     }
 }
 
-/// Loop and FIP are as they should be; what is left to say is that nobody looks after the loop.
+/// Loop and FIP are as they should be; what is left to say is what would keep the loop from coming back.
 fn all_well(facts: &Facts) -> Verdict {
-    if kubelet_is_down(facts) { Verdict::KubeletDown } else { Verdict::Healthy }
+    if kubelet_is_down(facts) {
+        Verdict::KubeletDown
+    } else if is_shadowed(facts) {
+        Verdict::ManifestShadowed
+    } else {
+        Verdict::Healthy
+    }
+}
+
+fn is_shadowed(facts: &Facts) -> bool {
+    facts.manifest_shadowed.is_some_and(|age| age >= MANIFEST_SHADOWED_AFTER)
 }
 
 fn kubelet_is_down(facts: &Facts) -> bool {

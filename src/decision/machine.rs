@@ -69,6 +69,7 @@ pub struct Machine {
     last_known_link: Option<bool>,
     link_back_at: Option<Moment>,
     manifest_missing_since: Option<Moment>,
+    manifest_shadowed_since: Option<Moment>,
     cycle_seen_at: Option<Moment>,
     kubelet_down_since: Option<Moment>,
     /// The last cycle failed because of the pod: how, and when it ended.
@@ -100,6 +101,7 @@ impl Machine {
             last_known_link: None,
             link_back_at: None,
             manifest_missing_since: None,
+            manifest_shadowed_since: None,
             cycle_seen_at: None,
             kubelet_down_since: None,
             stuck: None,

@@ -30,6 +30,7 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         | Verdict::NoQuorum
         | Verdict::LeaderUnproven
         | Verdict::ManifestMissing
+        | Verdict::ManifestShadowed
         | Verdict::FipDuplicated
         | Verdict::Healthy => {}
     }
@@ -42,6 +43,11 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         let sentence = format!("the manifest has been out of its directory for {} s, and not by us", missing.as_secs());
         let place = if verdict == Verdict::ManifestMissing { 0 } else { sentences.len() };
         sentences.insert(place, sentence);
+    }
+    if let Some(shadow) = observation.manifest.fresh().and_then(|view| view.shadows.first()) {
+        let sentence =
+            format!("{} defines the same pod as the manifest, so that a cycle would start either of them", shadow.display());
+        sentences.insert(if verdict == Verdict::ManifestShadowed { 0 } else { sentences.len() }, sentence);
     }
     if let Some(how) = &facts.pod_stuck {
         let sentence = format!("the last manifest cycle failed: {how}");

@@ -22,6 +22,8 @@ pub enum Verdict {
     LeaderUnproven,
     /// The manifest is not in its directory, and it was not us.
     ManifestMissing,
+    /// Another file in the manifest directory defines the same pod: no cycle would do what it is meant to do.
+    ManifestShadowed,
     /// Proven leader, no alias, loop frozen: the first article.
     LoopStalledFipMissing,
     /// Proven leader, alias there, loop frozen.
@@ -52,7 +54,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -61,6 +63,7 @@ impl Verdict {
         Self::NoQuorum,
         Self::LeaderUnproven,
         Self::ManifestMissing,
+        Self::ManifestShadowed,
         Self::LoopStalledFipMissing,
         Self::LoopStalledFipHeld,
         Self::LoopStalledFollower,
@@ -88,6 +91,7 @@ impl Verdict {
             Self::NoQuorum => "no_quorum",
             Self::LeaderUnproven => "leader_unproven",
             Self::ManifestMissing => "manifest_missing",
+            Self::ManifestShadowed => "manifest_shadowed",
             Self::LoopStalledFipMissing => "loop_stalled_fip_missing",
             Self::LoopStalledFipHeld => "loop_stalled_fip_held",
             Self::LoopStalledFollower => "loop_stalled_follower",

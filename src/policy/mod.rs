@@ -226,6 +226,7 @@ impl Policy {
                 verify_timeout: Duration::from_secs(30),
             },
             remedies: BTreeMap::from([
+                (Verdict::ManifestShadowed, vec![ApplyAlias]),
                 (Verdict::LoopStalledFipMissing, vec![ApplyAlias, CycleManifest]),
                 (Verdict::LoopStalledFipHeld, vec![AnnounceAlias, CycleManifest]),
                 (Verdict::LoopStalledFollower, vec![CycleManifest]),

@@ -18,9 +18,12 @@ pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
         Verdict::LoopStalledFipHeld => &[AnnounceAlias, CycleManifest],
         Verdict::LoopStalledFollower => &[CycleManifest],
         Verdict::FipOrphaned => &[ReleaseAlias, CycleManifest],
-        Verdict::FipMissing | Verdict::LoopBlind | Verdict::LoopAbsent | Verdict::PodStuck | Verdict::KubeletDown => {
-            &[ApplyAlias]
-        }
+        Verdict::ManifestShadowed
+        | Verdict::FipMissing
+        | Verdict::LoopBlind
+        | Verdict::LoopAbsent
+        | Verdict::PodStuck
+        | Verdict::KubeletDown => &[ApplyAlias],
         Verdict::FipDuplicated => &[AnnounceAlias, ReleaseAlias],
         Verdict::NoQuorum => &[ReleaseAlias],
         Verdict::Paused
@@ -68,7 +71,10 @@ fn specific(verdict: Verdict, step: StepKind) -> Option<&'static str> {
         Verdict::FipOrphaned => Some("another node leads, so the FIP must leave this one"),
         Verdict::FipDuplicated => Some("the FIP is here, and the loop is not what makes another station claim it"),
         Verdict::LoopStalledFollower => Some("another node leads, so the FIP has no business here"),
-        Verdict::LoopBlind | Verdict::LoopMistaken => match step {
+        Verdict::ManifestShadowed | Verdict::LoopBlind | Verdict::LoopMistaken => match step {
+            StepKind::CycleManifest if verdict == Verdict::ManifestShadowed => {
+                Some("the kubelet would go on with the other file's pod")
+            }
             StepKind::CycleManifest => Some("a new loop would ask the same etcd in the same way, and fail as this one does"),
             StepKind::ReleaseAlias => Some("an alias that belongs elsewhere is `fip_orphaned`"),
             StepKind::AnnounceAlias => Some("`apply_alias` announces by itself"),

@@ -215,3 +215,20 @@ fn a_loop_that_is_one_round_behind_a_change_of_leader_is_not_mistaken() {
         assert!(!decision.start.contains(&StepKind::CycleManifest));
     });
 }
+
+#[test]
+fn a_shadow_is_said_before_it_matters_and_the_alias_path_stays_open_under_it() {
+    let (mut calm, mut stalled) = (working(false), frozen_follower());
+    (calm.manifest, stalled.manifest) = (Some((true, true, false)), Some((true, true, false)));
+    (stalled.after_ms, stalled.etcd) = (5_000, Some(Ok((false, 1, 2, 0))));
+    let history = [vec![working(false); 2], vec![calm; 4], vec![stalled; 20]].concat();
+    let (mut verdicts, mut applied) = (Vec::new(), false);
+    walk(&history, &policy(), |_, decision, _| {
+        verdicts.push(decision.verdict);
+        assert!(!decision.start.contains(&StepKind::CycleManifest));
+        applied |= decision.start.contains(&StepKind::ApplyAlias);
+    });
+    verdicts.dedup();
+    assert_eq!(verdicts, [Verdict::Healthy, Verdict::ManifestShadowed]);
+    assert!(applied);
+}

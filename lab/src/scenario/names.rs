@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::node::Node;
 
 /// The watchdog's verdicts.
-pub const VERDICTS: [&str; 21] = [
+pub const VERDICTS: [&str; 22] = [
     "paused",
     "starting",
     "resumed",
@@ -17,6 +17,7 @@ pub const VERDICTS: [&str; 21] = [
     "no_quorum",
     "leader_unproven",
     "manifest_missing",
+    "manifest_shadowed",
     "loop_stalled_fip_missing",
     "loop_stalled_fip_held",
     "loop_stalled_follower",

@@ -35,6 +35,7 @@ impl Machine {
             stuck.since = older(stuck.since);
         }
         self.manifest_missing_since = self.manifest_missing_since.map(older);
+        self.manifest_shadowed_since = self.manifest_shadowed_since.map(older);
         self.cycle_seen_at = self.cycle_seen_at.map(older);
         self.rounds.age(older);
         self.budget.age(limits, older);

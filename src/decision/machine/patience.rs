@@ -10,7 +10,10 @@ use crate::decision::verdict::Verdict;
 /// An alarm under which nothing is left to do or to wait for, and which may last for days.
 pub(super) fn is_standing(decision: &Decision, facts: &Facts) -> bool {
     let leased = facts.holding.as_ref().is_ok_and(|holding| holding.remaining().is_some());
-    matches!(decision.verdict, Verdict::LoopBlind) && decision.start.is_empty() && decision.waiting_on.is_empty() && !leased
+    matches!(decision.verdict, Verdict::LoopBlind | Verdict::ManifestShadowed)
+        && decision.start.is_empty()
+        && decision.waiting_on.is_empty()
+        && !leased
 }
 
 /// A loop that takes off what we put up would be fed an alias a second; at one a worst round the hour's budget lasts.

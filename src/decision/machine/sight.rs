@@ -63,6 +63,7 @@ impl Machine {
             holding,
             holding_age: age(self.holding.since),
             watched_loop,
+            manifest_shadowed: self.manifest_shadowed_since.map(age),
             manifest_missing: self.manifest_missing_since.map(age),
             kubelet_down: self.kubelet_down_since.map(age),
             pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
@@ -90,6 +91,8 @@ impl Machine {
 
     fn note_manifest(&mut self, observation: &Observation, now: Moment) {
         let missing = observation.manifest.fresh().is_some_and(|view| view.sha256.is_none() && view.immovable.is_none());
+        let shadowed = observation.manifest.fresh().is_some_and(|view| !view.shadows.is_empty());
+        self.manifest_shadowed_since = if shadowed { self.manifest_shadowed_since.or(Some(now)) } else { None };
         if let Some(cycle) = &observation.cycle {
             // Until the manifest is back it is the old pod that finishes rounds, if any.
             let back = cycle.phase == CyclePhase::Back;
