@@ -39,6 +39,7 @@ fn may_release(answer_age: Duration) -> bool {
         resumed: false,
         starting: false,
         role: Role::NoLeader,
+        flapping: None,
         role_age: Duration::from_secs(60),
         holding: Ok(Holding::Held),
         holding_age: Duration::from_secs(600),

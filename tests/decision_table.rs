@@ -1,5 +1,6 @@
 //! The whole verdict table, as a person would write it down, against the code.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use fip_watchdog::decision::facts::{Holding, LoopState, Role};
@@ -127,14 +128,22 @@ fn roles() -> Vec<(Role, &'static str, Option<Verdict>)> {
     ]
 }
 
+/// The cells of a grid's rows, with their verdicts.
+fn rows(grid: &'static str) -> Vec<([&'static str; 3], [Verdict; 2])> {
+    let named = |name: &str| {
+        Verdict::ALL.into_iter().find(|verdict| verdict.name() == name).unwrap_or_else(|| panic!("no verdict is named {name}"))
+    };
+    let cells = grid.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let rows = cells.filter(|cells| cells.len() == 5 && cells[0] != "role");
+    rows.map(|cells| ([cells[0], cells[1], cells[2]], [named(cells[3]), named(cells[4])])).collect()
+}
+
 fn grid_says(role: &str, holding: &str, watched_loop: &str, contested: bool, late: bool) -> Verdict {
-    let row = if contested { CONTESTED.lines() } else { "".lines() }
-        .chain(GRID.lines())
-        .map(|line| line.split_whitespace().collect::<Vec<_>>())
-        .find(|cells| cells.len() == 5 && cells[0] == role && cells[1] == holding && cells[2] == watched_loop)
-        .unwrap_or_else(|| panic!("the grid has no row for {role} {holding} {watched_loop}"));
-    let name = row[if late { 4 } else { 3 }];
-    Verdict::ALL.into_iter().find(|verdict| verdict.name() == name).unwrap_or_else(|| panic!("no verdict is named {name}"))
+    static PLAIN: LazyLock<Vec<([&str; 3], [Verdict; 2])>> = LazyLock::new(|| rows(GRID));
+    static OTHER: LazyLock<Vec<([&str; 3], [Verdict; 2])>> = LazyLock::new(|| rows(CONTESTED));
+    let other = if contested { OTHER.as_slice() } else { &[] };
+    let row = other.iter().chain(PLAIN.iter()).find(|(cells, _)| *cells == [role, holding, watched_loop]);
+    row.unwrap_or_else(|| panic!("the grid has no row for {role} {holding} {watched_loop}")).1[usize::from(late)]
 }
 
 /// What a person would say, from the rows of the design's table in their order.
@@ -156,7 +165,9 @@ fn expected(facts: &Facts, role_name: &str, fixed: Option<Verdict>, holding_name
             let late = facts.role_age >= WORST_ROUND && facts.holding_age >= WORST_ROUND;
             let verdict = grid_says(role_name, holding_name, loop_name, facts.contested, late);
             let steady = matches!((role_name, holding_name), ("leads", "leased" | "held") | ("follows", "absent"));
-            instead(facts, verdict, steady)
+            let verdict = instead(facts, verdict, steady);
+            let goes_on = [Verdict::FipOrphaned, Verdict::FipDuplicated].contains(&verdict);
+            if facts.flapping.is_some() && !goes_on { Verdict::LeaderFlapping } else { verdict }
         }
     }
 }
@@ -197,7 +208,7 @@ fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
         .flat_map(|(kubelet, stuck)| ages_of_a_shadow.map(|shadowed| (kubelet, stuck.clone(), shadowed)))
         .collect();
     let mut count = 0;
-    for bits in 0..16_u8 {
+    for bits in 0..32_u8 {
         for (role, role_name, fixed) in roles() {
             for (holding_name, holding) in holdings() {
                 for (loop_name, watched_loop) in loops() {
@@ -211,6 +222,7 @@ fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
                                         starting: bits & 4 != 0,
                                         role: role.clone(),
                                         role_age,
+                                        flapping: (bits & 16 != 0).then_some(Duration::from_secs(9)),
                                         holding: holding.clone(),
                                         holding_age,
                                         contested: bits & 8 != 0,
@@ -240,7 +252,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     let count = for_every_combination(|facts, verdict| {
         assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
     });
-    assert_eq!(count, 16 * 10 * 5 * 8 * 3 * 3 * 3 * 3 * 2 * 3);
+    assert_eq!(count, 32 * 10 * 5 * 8 * 3 * 3 * 3 * 3 * 2 * 3);
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub const fn severity(verdict: Verdict) -> Priority {
         // Service stands, but not for long or not for certain.
         Verdict::Unknown
         | Verdict::LeaderUnproven
+        | Verdict::LeaderFlapping
         | Verdict::LoopStalledFipHeld
         | Verdict::LoopStalledFollower
         | Verdict::ManifestShadowed

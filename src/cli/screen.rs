@@ -98,6 +98,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
         Verdict::EtcdUnreachable | Verdict::LeaderUnproven => "nothing: without a proof of who leads no step is safe",
         Verdict::KubeletDown => "nothing: without a kubelet nobody would start the loop again",
         Verdict::ManifestMissing => "nothing: a manifest that somebody removed is not put back",
+        Verdict::LeaderFlapping => "nothing yet: what is begun for one leader would be wrong under the next",
         Verdict::ManifestShadowed => {
             "nothing: with two files for one pod no cycle does what it should; remove the one that the reason names"
         }

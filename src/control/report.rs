@@ -113,7 +113,7 @@ pub struct StatusReport {
 /// Something that is waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitReport {
-    /// For a script: `lane`, `refused`, `confirm`, `cooldown`, `budget`, `observe_mode`, `loops_own_round`.
+    /// For a script: `lane`, `refused`, `confirm`, `cooldown`, `budget`, `observe_mode`, `loops_own_round`, `stable_leader`.
     pub kind: String,
     /// The step that waits.
     pub step: Option<StepKind>,
@@ -246,6 +246,12 @@ impl WaitReport {
             WaitingOn::ObserveMode { step } => {
                 wait("observe_mode", Some(*step), "observe mode: it would be started".to_owned(), None)
             }
+            WaitingOn::StableLeader { remaining } => wait(
+                "stable_leader",
+                None,
+                "the leadership has changed too often, and must be stable for a while".to_owned(),
+                Some(*remaining),
+            ),
             WaitingOn::LoopsOwnRound { remaining } => wait(
                 "loops_own_round",
                 None,

@@ -20,6 +20,8 @@ pub struct Facts {
     pub role: Role,
     /// How long the role has been of this kind (leading, following, neither).
     pub role_age: Duration,
+    /// The leadership has changed too often: how long it must be stable still.
+    pub flapping: Option<Duration>,
     /// Whether the FIP is here, or why that is not known.
     pub holding: Result<Holding, String>,
     /// How long the FIP has been here or not been here.
@@ -105,6 +107,10 @@ pub fn judge(facts: &Facts) -> Judgement {
         (false, Holding::Leased { .. }) => Verdict::FipOrphaned,
         (false, Holding::Held | Holding::Lent { .. }) => follower_with_fip(facts),
     };
+    // A follower lets go of the FIP all the same, and a leader defends what it has.
+    if facts.flapping.is_some() && !matches!(verdict, Verdict::FipOrphaned | Verdict::FipDuplicated) {
+        return Is(Verdict::LeaderFlapping);
+    }
     let proven = matches!(facts.role, Role::Leads | Role::Follows);
     let needs_no_proof = matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Unknown);
     if proven || needs_no_proof { Is(verdict) } else { Judgement::IfProven(verdict) }

@@ -24,11 +24,12 @@ use super::reasons::reasons;
 use super::rounds::Rounds;
 use super::safety::unsafe_to_run;
 use super::step::{StepKind, StepOutcome};
+use super::terms::Terms;
 use super::time::Moment;
 use super::upkeep::{Upkeep, is_leased};
 use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
-use patience::{is_standing, lasts, wait_for_a_loop_that_took_it_off};
+use patience::{is_standing, lasts, wait_for_a_loop_that_took_it_off, wait_for_a_stable_leader};
 
 /// Something, and since when it has been so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -78,6 +79,7 @@ pub struct Machine {
     announce_due: bool,
     /// The loop's last rounds, as far as they are odd.
     rounds: Rounds,
+    terms: Terms,
     budget: Budget,
     guards: Guards,
 }
@@ -107,6 +109,7 @@ impl Machine {
             stuck: None,
             announce_due: false,
             rounds: Rounds::default(),
+            terms: Terms::default(),
             budget,
             guards: Guards::default(),
         }
@@ -201,6 +204,9 @@ impl Machine {
             let waited = facts.role_age.min(facts.holding_age);
             decision.waiting_on.push(WaitingOn::LoopsOwnRound { remaining: facts.worst_round.saturating_sub(waited) });
         }
+        if decision.verdict == Verdict::LeaderFlapping {
+            decision.waiting_on.extend(wait_for_a_stable_leader(facts));
+        }
         let ladder = policy.remedies.get(&decision.verdict).map_or(&[][..], Vec::as_slice);
         for &step in ladder {
             if is_goal_reached(step, facts) {
@@ -212,6 +218,12 @@ impl Machine {
             }
             if step == StepKind::ApplyAlias
                 && let Some(wait) = wait_for_a_loop_that_took_it_off(facts)
+            {
+                decision.waiting_on.push(wait);
+                continue;
+            }
+            if step == StepKind::CycleManifest
+                && let Some(wait) = wait_for_a_stable_leader(facts)
             {
                 decision.waiting_on.push(wait);
                 continue;

@@ -15,6 +15,7 @@ pub mod reasons;
 mod rounds;
 pub mod safety;
 pub mod step;
+mod terms;
 pub mod time;
 mod upkeep;
 pub mod verdict;

@@ -81,6 +81,11 @@ pub enum WaitingOn {
         /// The step that is not carried out.
         step: StepKind,
     },
+    /// The leadership has changed too often, and must be stable for a while.
+    StableLeader {
+        /// How long still.
+        remaining: Duration,
+    },
     /// The loop gets the time of one worst round to put it right itself.
     LoopsOwnRound {
         /// How long still.

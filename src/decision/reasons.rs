@@ -29,6 +29,7 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         | Verdict::EtcdUnreachable
         | Verdict::NoQuorum
         | Verdict::LeaderUnproven
+        | Verdict::LeaderFlapping
         | Verdict::ManifestMissing
         | Verdict::ManifestShadowed
         | Verdict::FipDuplicated
@@ -56,6 +57,13 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
     if let Some(down) = facts.kubelet_down {
         let sentence = format!("the kubelet has not been running for {} s, so nobody would restart the loop", down.as_secs());
         sentences.insert(if verdict == Verdict::KubeletDown { 0 } else { sentences.len() }, sentence);
+    }
+    if let Some(stable_in) = facts.flapping {
+        let stable_in = stable_in.as_secs();
+        let sentence = format!(
+            "the leadership has changed too often of late: nothing is put up or cycled until it is stable, {stable_in} s more"
+        );
+        sentences.insert(if verdict == Verdict::LeaderFlapping { 0 } else { sentences.len() }, sentence);
     }
     if facts.resumed {
         sentences.insert(0, "this daemon itself did not run for a while; all ages are void".to_owned());

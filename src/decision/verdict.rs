@@ -20,6 +20,8 @@ pub enum Verdict {
     NoQuorum,
     /// The local member claims to lead and a quorum does not confirm it.
     LeaderUnproven,
+    /// The leadership has changed too often within a while: held until it is stable.
+    LeaderFlapping,
     /// The manifest is not in its directory, and it was not us.
     ManifestMissing,
     /// Another file in the manifest directory defines the same pod: no cycle would do what it is meant to do.
@@ -54,7 +56,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -62,6 +64,7 @@ impl Verdict {
         Self::EtcdUnreachable,
         Self::NoQuorum,
         Self::LeaderUnproven,
+        Self::LeaderFlapping,
         Self::ManifestMissing,
         Self::ManifestShadowed,
         Self::LoopStalledFipMissing,
@@ -90,6 +93,7 @@ impl Verdict {
             Self::EtcdUnreachable => "etcd_unreachable",
             Self::NoQuorum => "no_quorum",
             Self::LeaderUnproven => "leader_unproven",
+            Self::LeaderFlapping => "leader_flapping",
             Self::ManifestMissing => "manifest_missing",
             Self::ManifestShadowed => "manifest_shadowed",
             Self::LoopStalledFipMissing => "loop_stalled_fip_missing",

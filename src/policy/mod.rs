@@ -109,6 +109,12 @@ pub struct EtcdPolicy {
     pub poll_alert: Duration,
     /// Deadline of one round of questions.
     pub deadline: Duration,
+    /// The leadership flaps when its term has changed so often within `flap_window`.
+    pub flap_changes: u32,
+    /// The window in which changes of the term count.
+    pub flap_window: Duration,
+    /// A leadership that flapped counts as stable when its term has not changed for this long.
+    pub stable_for: Duration,
 }
 
 /// The loop that is watched, and when it counts as stalled.
@@ -205,6 +211,9 @@ impl Policy {
                 poll: Duration::from_secs(1),
                 poll_alert: Duration::from_millis(250),
                 deadline: Duration::from_millis(1500),
+                flap_changes: 4,
+                flap_window: Duration::from_secs(60),
+                stable_for: Duration::from_secs(15),
             },
             watched_loop: LoopPolicy {
                 manifest: PathBuf::from("/etc/kubernetes/manifests/wcp-fip.yaml"),

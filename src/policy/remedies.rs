@@ -32,6 +32,7 @@ pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
         | Verdict::Unknown
         | Verdict::EtcdUnreachable
         | Verdict::LeaderUnproven
+        | Verdict::LeaderFlapping
         | Verdict::ManifestMissing
         | Verdict::LogStalled
         | Verdict::Healthy => &[],
@@ -60,6 +61,7 @@ fn specific(verdict: Verdict, step: StepKind) -> Option<&'static str> {
             Some("without an answer from etcd nobody knows who leads, and a new loop would ask the same etcd")
         }
         Verdict::LeaderUnproven => Some("another node may be the leader"),
+        Verdict::LeaderFlapping => Some("the next leader may be another in a moment"),
         Verdict::ManifestMissing => Some("somebody took the manifest out on purpose, or another program is at work on it"),
         Verdict::LogStalled => Some("the loop works on, only its log does not"),
         Verdict::Healthy => Some("nothing is wrong"),

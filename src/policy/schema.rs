@@ -143,6 +143,22 @@ pub const KEYS: &[Key] = &[
         "Deadline of one round of questions to etcd.",
         ["a busy but healthy member needs some 100 ms", "a member that is cut off must be found out before the lease ends"],
     ),
+    bounded(
+        "etcd.flap_changes",
+        Value::Count(2, 30, |p| &mut p.etcd.flap_changes),
+        "The leadership flaps when its term has changed this often within etcd.flap_window.",
+        ["one change is an ordinary failover", ""],
+    ),
+    key(
+        "etcd.flap_window",
+        Value::Duration(s(5), s(3600), |p| &mut p.etcd.flap_window),
+        "The window in which changes of the term count.",
+    ),
+    key(
+        "etcd.stable_for",
+        Value::Duration(s(1), s(600), |p| &mut p.etcd.stable_for),
+        "How long the term of a leadership that flapped must not have changed before anything is put up or cycled.",
+    ),
     key("loop.manifest", Value::Path(|p| &mut p.watched_loop.manifest), "The loop's manifest in the kubelet's directory."),
     key("loop.namespace", Value::Text(Form::Label, |p| &mut p.watched_loop.namespace), "Namespace of the loop's pod."),
     key("loop.pod", Value::Text(Form::Subdomain, |p| &mut p.watched_loop.pod), "Name of the pod in the manifest."),

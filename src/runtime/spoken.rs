@@ -112,6 +112,7 @@ impl Spoken {
                 WaitingOn::Lane { .. }
                 | WaitingOn::Confirm { .. }
                 | WaitingOn::Cooldown { .. }
+                | WaitingOn::StableLeader { .. }
                 | WaitingOn::LoopsOwnRound { .. } => continue,
             };
             if self.refused.insert(format!("{} {kind}", step.name())) {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::node::Node;
 
 /// The watchdog's verdicts.
-pub const VERDICTS: [&str; 22] = [
+pub const VERDICTS: [&str; 23] = [
     "paused",
     "starting",
     "resumed",
@@ -16,6 +16,7 @@ pub const VERDICTS: [&str; 22] = [
     "etcd_unreachable",
     "no_quorum",
     "leader_unproven",
+    "leader_flapping",
     "manifest_missing",
     "manifest_shadowed",
     "loop_stalled_fip_missing",

@@ -187,6 +187,7 @@ fn every_reason_to_wait_is_a_sentence() {
         WaitingOn::Budget { step, remaining },
         WaitingOn::ObserveMode { step },
         WaitingOn::LoopsOwnRound { remaining },
+        WaitingOn::StableLeader { remaining },
     ];
     let screen = render(&report(&observation(), &Decision { waiting_on, ..decision() }, &policy()), false);
     for line in [
@@ -195,6 +196,7 @@ fn every_reason_to_wait_is_a_sentence() {
         "          cycle_manifest: it ran a short while ago, 1m 30s left\n",
         "          cycle_manifest: its budget for an hour is spent, 1m 30s left\n",
         "          cycle_manifest: observe mode: it would be started\n",
+        "          the leadership has changed too often, and must be stable for a while, 1m 30s left\n",
         "          the loop gets the time of one round to put it right itself, 1m 30s left\n",
     ] {
         assert!(screen.contains(line), "{line}{screen}");

@@ -38,6 +38,7 @@ impl Machine {
         self.manifest_shadowed_since = self.manifest_shadowed_since.map(older);
         self.cycle_seen_at = self.cycle_seen_at.map(older);
         self.rounds.age(older);
+        self.terms.age(older);
         self.budget.age(limits, older);
     }
 }

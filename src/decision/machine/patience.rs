@@ -7,13 +7,18 @@ use crate::decision::judge::Facts;
 use crate::decision::plan::{Decision, WaitingOn};
 use crate::decision::verdict::Verdict;
 
-/// An alarm under which nothing is left to do or to wait for, and which may last for days.
+/// An alarm under which nothing is left to do, and which may last for days; and an etcd whose leader changes all the time is
+/// not helped by more questions.
 pub(super) fn is_standing(decision: &Decision, facts: &Facts) -> bool {
-    let leased = facts.holding.as_ref().is_ok_and(|holding| holding.remaining().is_some());
-    matches!(decision.verdict, Verdict::LoopBlind | Verdict::ManifestShadowed)
-        && decision.start.is_empty()
-        && decision.waiting_on.is_empty()
-        && !leased
+    let idle = decision.start.is_empty() && decision.waiting_on.is_empty();
+    let standing = decision.verdict == Verdict::LeaderFlapping
+        || (idle && matches!(decision.verdict, Verdict::LoopBlind | Verdict::ManifestShadowed));
+    standing && facts.holding.as_ref().is_ok_and(|holding| holding.remaining().is_none())
+}
+
+/// What was begun for one leader would be wrong under the next.
+pub(super) fn wait_for_a_stable_leader(facts: &Facts) -> Option<WaitingOn> {
+    facts.flapping.map(|remaining| WaitingOn::StableLeader { remaining })
 }
 
 /// A loop that takes off what we put up would be fed an alias a second; at one a worst round the hour's budget lasts.

@@ -45,6 +45,7 @@ impl Machine {
         let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         let role_age = age(self.role.since);
+        self.terms.note(observation, &policy.etcd, now);
         self.rounds.note(observation, &role, void_before);
         let watched_loop = self.loop_state(observation, policy, now, void_before, role_age);
         let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
@@ -57,6 +58,7 @@ impl Machine {
             resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
             starting: self.is_starting(observation, policy, now),
             role_age,
+            flapping: self.terms.flapping(&policy.etcd, now),
             role,
             contested: claimed && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
             link_settled: self.link_back_at.is_none_or(|at| now.since(at) >= LINK_SETTLE),
