@@ -106,6 +106,7 @@ pub fn waiting(on: &WaitingOn) -> String {
         WaitingOn::Cooldown { step, .. } => format!("{} waits for its cooldown", step.name()),
         WaitingOn::Budget { step, .. } => format!("{} waits for the hour's budget", step.name()),
         WaitingOn::ObserveMode { step } => format!("{} would be started, but the policy only observes", step.name()),
+        WaitingOn::StableLeader { .. } => "the leadership must be stable for a while".to_owned(),
         WaitingOn::LoopsOwnRound { .. } => "the loop gets the time of one worst round".to_owned(),
     }
 }
