@@ -28,12 +28,12 @@ pub(super) fn round(revision: u64) -> String {
     FOLLOWER.replace("REV", &revision.to_string())
 }
 
-/// Frames what the loop writes as containerd does. Each line is later than all before it.
+/// Frames what the loop writes as containerd does. Each line is later than all before it, and its length is that of its text.
 pub(super) fn cri(text: &str) -> String {
     static NANOSECONDS: AtomicI64 = AtomicI64::new(0);
     let framed = |line| {
         let stamp = Timestamp::constant(1_796_001_706, 0) + SignedDuration::from_nanos(NANOSECONDS.fetch_add(70_000, Relaxed));
-        format!("{stamp} stderr F {line}\n")
+        format!("{stamp:.9} stderr F {line}\n")
     };
     text.lines().map(framed).collect()
 }
