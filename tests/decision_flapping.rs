@@ -7,7 +7,7 @@ use std::time::Duration;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, ConflictView, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopProcess, ManifestView,
-    Observation, ProcessView, Quorum, Reading,
+    Observation, ProcessView, Quorum, Reading, StrainView,
 };
 use fip_watchdog::decision::plan::{Decision, WaitingOn};
 use fip_watchdog::decision::step::StepKind;
@@ -60,6 +60,8 @@ fn observation(seen: Seen, now: Moment) -> Observation {
         in_flight: BTreeSet::new(),
         paused: None,
         resumed_at: None,
+        strain: StrainView::default(),
+        hold_off: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip, LoopProcess,
-    LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading, StrainView,
 };
 use fip_watchdog::decision::plan::{Decision, EtcdDepth};
 use fip_watchdog::decision::step::{StepKind, StepOutcome};
@@ -116,6 +116,8 @@ impl Node {
             in_flight: BTreeSet::new(),
             paused: self.paused.then(|| OperatorPause { reason: "test".to_owned(), remaining: Duration::from_secs(60) }),
             resumed_at: self.resumed_at.map(at),
+            strain: StrainView::default(),
+            hold_off: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fip_watchdog::decision::facts::{Holding, LoopState, Role};
 use fip_watchdog::decision::guard::Guards;
 use fip_watchdog::decision::judge::Facts;
-use fip_watchdog::decision::observation::{EtcdStatus, EtcdView, Observation, Reading};
+use fip_watchdog::decision::observation::{EtcdStatus, EtcdView, Observation, Reading, StrainView};
 use fip_watchdog::decision::safety::unsafe_to_run;
 use fip_watchdog::decision::step::StepKind;
 use fip_watchdog::decision::time::Moment;
@@ -29,6 +29,8 @@ fn no_leader(answered: Moment) -> Observation {
         in_flight: std::collections::BTreeSet::new(),
         paused: None,
         resumed_at: None,
+        strain: StrainView::default(),
+        hold_off: None,
     }
 }
 

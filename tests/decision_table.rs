@@ -16,6 +16,7 @@ role    holding loop     early                     late
 leads   absent  alive    healthy                   fip_missing
 leads   absent  overdue  healthy                   fip_missing
 leads   absent  log      log_stalled               fip_missing
+leads   absent  starved  host_starved              fip_missing
 leads   absent  stalled  loop_stalled_fip_missing  loop_stalled_fip_missing
 leads   absent  gone     loop_absent               loop_absent
 leads   absent  unknown  unknown                   unknown
@@ -24,6 +25,7 @@ leads   absent  mistaken loop_mistaken             loop_mistaken
 leads   leased  alive    healthy                   healthy
 leads   leased  overdue  healthy                   healthy
 leads   leased  log      log_stalled               log_stalled
+leads   leased  starved  host_starved              host_starved
 leads   leased  stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   leased  gone     loop_absent               loop_absent
 leads   leased  unknown  unknown                   unknown
@@ -32,6 +34,7 @@ leads   leased  mistaken loop_mistaken             loop_mistaken
 leads   held    alive    healthy                   healthy
 leads   held    overdue  healthy                   healthy
 leads   held    log      log_stalled               log_stalled
+leads   held    starved  host_starved              host_starved
 leads   held    stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   held    gone     loop_absent               loop_absent
 leads   held    unknown  unknown                   unknown
@@ -40,6 +43,7 @@ leads   held    mistaken loop_mistaken             loop_mistaken
 follows absent  alive    healthy                   healthy
 follows absent  overdue  healthy                   healthy
 follows absent  log      log_stalled               log_stalled
+follows absent  starved  host_starved              host_starved
 follows absent  stalled  loop_stalled_follower     loop_stalled_follower
 follows absent  gone     loop_absent               loop_absent
 follows absent  unknown  unknown                   unknown
@@ -48,6 +52,7 @@ follows absent  mistaken loop_mistaken             loop_mistaken
 follows leased  alive    fip_orphaned              fip_orphaned
 follows leased  overdue  fip_orphaned              fip_orphaned
 follows leased  log      fip_orphaned              fip_orphaned
+follows leased  starved  fip_orphaned              fip_orphaned
 follows leased  stalled  fip_orphaned              fip_orphaned
 follows leased  gone     fip_orphaned              fip_orphaned
 follows leased  unknown  fip_orphaned              fip_orphaned
@@ -56,6 +61,7 @@ follows leased  mistaken fip_orphaned              fip_orphaned
 follows held    alive    healthy                   fip_orphaned
 follows held    overdue  healthy                   fip_orphaned
 follows held    log      log_stalled               fip_orphaned
+follows held    starved  host_starved              fip_orphaned
 follows held    stalled  fip_orphaned              fip_orphaned
 follows held    gone     fip_orphaned              fip_orphaned
 follows held    unknown  unknown                   fip_orphaned
@@ -68,6 +74,7 @@ const CONTESTED: &str = "
 leads   leased  alive    fip_duplicated            fip_duplicated
 leads   leased  overdue  fip_duplicated            fip_duplicated
 leads   leased  log      fip_duplicated            fip_duplicated
+leads   leased  starved  fip_duplicated            fip_duplicated
 leads   leased  gone     fip_duplicated            fip_duplicated
 leads   leased  unknown  fip_duplicated            fip_duplicated
 leads   leased  blind    fip_duplicated            fip_duplicated
@@ -75,6 +82,7 @@ leads   leased  mistaken fip_duplicated            fip_duplicated
 leads   held    alive    fip_duplicated            fip_duplicated
 leads   held    overdue  fip_duplicated            fip_duplicated
 leads   held    log      fip_duplicated            fip_duplicated
+leads   held    starved  fip_duplicated            fip_duplicated
 leads   held    gone     fip_duplicated            fip_duplicated
 leads   held    unknown  fip_duplicated            fip_duplicated
 leads   held    blind    fip_duplicated            fip_duplicated
@@ -82,6 +90,7 @@ leads   held    mistaken fip_duplicated            fip_duplicated
 follows held    alive    fip_duplicated            fip_orphaned
 follows held    overdue  fip_duplicated            fip_orphaned
 follows held    log      fip_duplicated            fip_orphaned
+follows held    starved  fip_duplicated            fip_orphaned
 follows held    unknown  fip_duplicated            fip_orphaned
 ";
 
@@ -101,6 +110,7 @@ fn loops() -> Vec<(&'static str, LoopState)> {
         ("alive", LoopState::Alive { overdue: false }),
         ("overdue", LoopState::Alive { overdue: true }),
         ("log", LoopState::LogStalled),
+        ("starved", LoopState::Starved("woke late".to_owned())),
         ("stalled", LoopState::Stalled("in pipe_write".to_owned())),
         ("gone", LoopState::Absent),
         ("unknown", LoopState::Unknown("no log directory".to_owned())),
@@ -252,7 +262,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     let count = for_every_combination(|facts, verdict| {
         assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
     });
-    assert_eq!(count, 32 * 10 * 5 * 8 * 3 * 3 * 3 * 3 * 2 * 3);
+    assert_eq!(count, 32 * 10 * 5 * 9 * 3 * 3 * 3 * 3 * 2 * 3);
 }
 
 #[test]

@@ -75,8 +75,12 @@ pub fn manifest(options: &UpOptions) -> String {
     text
 }
 
+/// The nodes of a lab share a machine that may be hard-pressed by other labs; that is not what its scenarios are about.
+pub const LAB_HOST: &str = r#"{ "late_ticks": 60, "cpu_pressure": 100 }"#;
+
 fn policy(options: &UpOptions) -> String {
-    options.policy_yaml.clone().unwrap_or_else(|| format!("version: 1\nfip: {{ address: {FIP}, interface: {INTERFACE} }}\n"))
+    let least = || format!("version: 1\nfip: {{ address: {FIP}, interface: {INTERFACE} }}\nhost: {LAB_HOST}\n");
+    options.policy_yaml.clone().unwrap_or_else(least)
 }
 
 fn hosts(nodes: &[NodeId]) -> String {

@@ -84,5 +84,8 @@ pub fn policy() -> Policy {
     limits.alias_per_hour = u32::MAX;
     limits.proof_max_age = TICK / 2;
     limits.grace = ticks(2);
+    // Each with the time of a stall after it below the horizon.
+    policy.host.calm_after = ticks(1);
+    policy.host.starved_max = ticks(3);
     policy
 }

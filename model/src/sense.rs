@@ -6,6 +6,7 @@ use std::time::Duration;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
     KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    StrainView,
 };
 use fip_watchdog::decision::step::StepKind;
 
@@ -79,6 +80,8 @@ pub struct Snapshot {
     pub paused: bool,
     /// The sense that cannot tell.
     pub blind: Option<Sense>,
+    /// The node starves.
+    pub strained: bool,
     /// How long ago all this was read.
     pub age: Ticks,
     /// How long ago etcd answered.
@@ -124,6 +127,7 @@ impl Snapshot {
             in_flight: (daemon.alias_step.map(|step| step.kind), daemon.cycle_step.is_some()),
             paused: node.paused,
             blind: node.blind,
+            strained: false,
             age: 0,
             answered: 0,
         })
@@ -166,6 +170,8 @@ impl Snapshot {
             in_flight,
             paused: self.paused.then(|| OperatorPause { reason: String::new(), remaining: Duration::from_secs(60) }),
             resumed_at: resumed.map(ago),
+            strain: StrainView { late_ticks: if self.strained { u32::MAX } else { 0 }, cpu_pressure: None },
+            hold_off: None,
         }
     }
 

@@ -42,6 +42,7 @@ impl Numbers {
             in_flight: (None, false),
             paused: false,
             blind: self.pick(&[None, None, None, None, Some(Sense::Etcd), Some(Sense::Alias)]),
+            strained: self.pick(&[false, false, false, true]),
             age: 0,
             answered: 0,
         }

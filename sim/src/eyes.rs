@@ -80,7 +80,8 @@ impl World for SimWorld {
                 Err(reason) => Reading::Unknown(reason),
             }
         };
-        let readings = Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict };
+        let (cpu_pressure, hold_off) = (None, None);
+        let readings = Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, cpu_pressure, hold_off };
         self.shared.lock().looked(self.node, &readings);
         readings
     }

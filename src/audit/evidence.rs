@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::facts::{
-    AliasEntryFacts, AliasFacts, ConflictFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, KubeletFacts, ManifestFacts,
-    PauseFacts, ProcessFacts, QuorumFacts, Sense,
+    AliasEntryFacts, AliasFacts, ConflictFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, HoldOffFacts, KubeletFacts,
+    ManifestFacts, PauseFacts, ProcessFacts, QuorumFacts, Sense, StrainFacts,
 };
 use super::text::{ITEMS_MAX, millis, sentence, sentences};
 use crate::decision::observation::{
@@ -48,6 +48,11 @@ impl Facts {
                 .as_ref()
                 .map(|pause| PauseFacts { reason: sentence(&pause.reason), remaining_ms: millis(pause.remaining) }),
             resumed_age_ms: observation.resumed_at.map(|at| age(at, now)),
+            strain: StrainFacts { late_ticks: observation.strain.late_ticks, cpu_pressure: observation.strain.cpu_pressure },
+            hold_off: observation
+                .hold_off
+                .as_ref()
+                .map(|hold_off| HoldOffFacts { reason: sentence(&hold_off.reason), remaining_ms: millis(hold_off.remaining) }),
         }
     }
 }

@@ -59,6 +59,30 @@ pub struct Facts {
     pub paused: Option<PauseFacts>,
     /// Time since the daemon itself was last seen not to have run.
     pub resumed_age_ms: Option<u64>,
+    /// How hard-pressed the node is.
+    #[serde(default)]
+    pub strain: StrainFacts,
+    /// What is waited for after a boot, while it is.
+    #[serde(default)]
+    pub hold_off: Option<HoldOffFacts>,
+}
+
+/// How hard-pressed the node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StrainFacts {
+    /// How many times in the last minute the daemon woke half a second late or more.
+    pub late_ticks: u32,
+    /// Percentage of the last 10 s in which some task waited for a CPU; absent where the kernel does not say.
+    pub cpu_pressure: Option<u32>,
+}
+
+/// Units that are waited for after a boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldOffFacts {
+    /// Which, and how they are.
+    pub reason: String,
+    /// How long at most.
+    pub remaining_ms: u64,
 }
 
 /// The local etcd member.

@@ -55,7 +55,8 @@ pub const fn severity(verdict: Verdict) -> Priority {
         | Verdict::LoopBlind
         | Verdict::LoopMistaken
         | Verdict::LoopAbsent
-        | Verdict::LogStalled => Priority::Warning,
+        | Verdict::LogStalled
+        | Verdict::HostStarved => Priority::Warning,
         Verdict::Paused | Verdict::Starting | Verdict::Resumed | Verdict::Healthy => Priority::Notice,
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::decision::observation::{
     AliasEntry, AliasView, ConflictView, CyclePhase, EtcdFault, EtcdStatus, EtcdView, ManifestView, Observation, Reading,
+    StrainView,
 };
 use crate::decision::step::StepKind;
 use crate::decision::time::Moment;
@@ -263,6 +264,8 @@ pub(crate) fn talkative(noise: &str) -> Observation {
         in_flight: StepKind::ALL.into_iter().collect(),
         paused: None,
         resumed_at: None,
+        strain: StrainView::default(),
+        hold_off: None,
     }
 }
 

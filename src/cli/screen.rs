@@ -103,6 +103,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
             "nothing: with two files for one pod no cycle does what it should; remove the one that the reason names"
         }
         Verdict::LoopBlind => "nothing: a new loop would ask the same etcd in the same way; mend what the reason names",
+        Verdict::HostStarved => "nothing: the node is so hard-pressed that a silence of its loop means nothing",
         Verdict::NoQuorum
         | Verdict::LoopStalledFipMissing
         | Verdict::LoopStalledFipHeld

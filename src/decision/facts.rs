@@ -144,6 +144,8 @@ pub enum LoopState {
     LogStalled,
     /// No finished round for too long, and no progress; how it shows.
     Stalled(String),
+    /// It looks stalled, or its log does, on a node that starves: that means nothing.
+    Starved(String),
     /// No process for long.
     Absent,
 }

@@ -112,7 +112,7 @@ pub fn judge(facts: &Facts) -> Judgement {
         return Is(Verdict::LeaderFlapping);
     }
     let proven = matches!(facts.role, Role::Leads | Role::Follows);
-    let needs_no_proof = matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Unknown);
+    let needs_no_proof = matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::HostStarved | Verdict::Unknown);
     if proven || needs_no_proof { Is(verdict) } else { Judgement::IfProven(verdict) }
 }
 
@@ -160,8 +160,10 @@ fn leader_without_fip(facts: &Facts) -> Verdict {
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::Blind { .. } => Verdict::LoopBlind,
         LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
-        LoopState::Alive { .. } | LoopState::LogStalled if is_overdue(facts) => Verdict::FipMissing,
+        // On a starved node, too: the alias needs a proof and no age of the loop.
+        LoopState::Alive { .. } | LoopState::LogStalled | LoopState::Starved(_) if is_overdue(facts) => Verdict::FipMissing,
         LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Starved(_) => Verdict::HostStarved,
         LoopState::Alive { .. } => Verdict::Healthy,
     }
 }
@@ -174,6 +176,7 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
         | LoopState::Blind { .. }
         | LoopState::Mistaken { .. }
         | LoopState::LogStalled
+        | LoopState::Starved(_)
         | LoopState::Alive { .. }
             if facts.contested =>
         {
@@ -184,6 +187,7 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
         LoopState::Blind { .. } => Verdict::LoopBlind,
         LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Starved(_) => Verdict::HostStarved,
         LoopState::Alive { .. } => all_well(facts),
     }
 }
@@ -196,6 +200,7 @@ fn follower_without_fip(facts: &Facts) -> Verdict {
         LoopState::Blind { .. } => Verdict::LoopBlind,
         LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Starved(_) => Verdict::HostStarved,
         LoopState::Alive { .. } => all_well(facts),
     }
 }
@@ -211,6 +216,7 @@ fn follower_with_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::LogStalled => Verdict::LogStalled,
+        LoopState::Starved(_) => Verdict::HostStarved,
         LoopState::Alive { .. }
         | LoopState::Blind { .. }
         | LoopState::Mistaken { .. }

@@ -13,6 +13,7 @@
 mod aged;
 mod patience;
 mod sight;
+mod strain;
 
 use super::budget::Budget;
 use super::facts::{Holding, LoopState, Role};
@@ -30,6 +31,7 @@ use super::upkeep::{Upkeep, is_leased};
 use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
 use patience::{is_standing, lasts, wait_for_a_loop_that_took_it_off, wait_for_a_stable_leader};
+use strain::Strain;
 
 /// Something, and since when it has been so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,6 +82,8 @@ pub struct Machine {
     /// The loop's last rounds, as far as they are odd.
     rounds: Rounds,
     terms: Terms,
+    /// The node starved: since when, and when it last showed.
+    strain: Option<Strain>,
     budget: Budget,
     guards: Guards,
 }
@@ -110,6 +114,7 @@ impl Machine {
             announce_due: false,
             rounds: Rounds::default(),
             terms: Terms::default(),
+            strain: None,
             budget,
             guards: Guards::default(),
         }
@@ -200,7 +205,8 @@ impl Machine {
 
     /// The policy's ladder for the verdict: the first step whose goal is not reached and that may run.
     fn climb_the_ladder(&self, observation: &Observation, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
-        if decision.verdict == Verdict::Healthy && facts.role.says_it_leads() && facts.holding == Ok(Holding::Absent) {
+        let loop_may_work = matches!(decision.verdict, Verdict::Healthy | Verdict::HostStarved);
+        if loop_may_work && facts.role.says_it_leads() && facts.holding == Ok(Holding::Absent) {
             let waited = facts.role_age.min(facts.holding_age);
             decision.waiting_on.push(WaitingOn::LoopsOwnRound { remaining: facts.worst_round.saturating_sub(waited) });
         }
@@ -279,8 +285,12 @@ impl Machine {
 
     /// How soon to look again, and how deep: fast and with proof while something is not as it should be.
     fn pace(&self, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
-        let calm = matches!(decision.verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::Paused | Verdict::Unknown);
-        let overdue = !matches!(facts.watched_loop, LoopState::Alive { overdue: false });
+        let calm = matches!(
+            decision.verdict,
+            Verdict::Healthy | Verdict::LogStalled | Verdict::HostStarved | Verdict::Paused | Verdict::Unknown
+        );
+        // Looking more often would make a node that starves no better.
+        let overdue = !matches!(facts.watched_loop, LoopState::Alive { overdue: false } | LoopState::Starved(_));
         let gap = decision.verdict == Verdict::Healthy && !decision.waiting_on.is_empty();
         if !calm {
             decision.etcd_depth = EtcdDepth::Proof;

@@ -77,6 +77,29 @@ pub struct Observation {
     /// The last time at which this daemon itself was seen not to have run (suspended, stunned,
     /// starved): the end of that gap. Ages from before it are void (invariant I4).
     pub resumed_at: Option<Moment>,
+    /// How hard-pressed the node is.
+    pub strain: StrainView,
+    /// What is waited for after a boot, while it is.
+    pub hold_off: Option<HoldOff>,
+}
+
+/// How hard-pressed the node is: by this daemon's own punctuality, and by what the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StrainView {
+    /// How many times in the last minute this daemon woke half a second late or more.
+    pub late_ticks: u32,
+    /// Percentage of the last 10 s in which some task waited for a CPU (PSI, `some avg10`); `None` where the kernel does not
+    /// say (before 4.20, or `psi=0`), which is no fault.
+    pub cpu_pressure: Option<u32>,
+}
+
+/// Units that the policy waits for after a boot and that are not active yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldOff {
+    /// Which, with their states, as a sentence.
+    pub reason: String,
+    /// How long it lasts at most.
+    pub remaining: Duration,
 }
 
 /// What the local etcd member says.

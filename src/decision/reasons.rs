@@ -3,7 +3,7 @@
 use super::curl;
 use super::facts::{Holding, LoopState, Role, last_sign};
 use super::judge::Facts;
-use super::observation::{EtcdView, Observation, ProcessView};
+use super::observation::{EtcdView, HoldOff, Observation, ProcessView};
 use super::time::Moment;
 use super::verdict::Verdict;
 
@@ -20,7 +20,8 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         | Verdict::LoopAbsent
         | Verdict::PodStuck
         | Verdict::KubeletDown
-        | Verdict::LogStalled => sentences.rotate_right(1),
+        | Verdict::LogStalled
+        | Verdict::HostStarved => sentences.rotate_right(1),
         Verdict::FipOrphaned | Verdict::FipMissing => sentences.swap(0, 1),
         Verdict::Paused
         | Verdict::Starting
@@ -64,6 +65,10 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
             "the leadership has changed too often of late: nothing is put up or cycled until it is stable, {stable_in} s more"
         );
         sentences.insert(if verdict == Verdict::LeaderFlapping { 0 } else { sentences.len() }, sentence);
+    }
+    if let Some(hold_off) = &observation.hold_off {
+        let HoldOff { reason, remaining } = hold_off;
+        sentences.insert(0, format!("after the boot, for {} s more at most: {reason}", remaining.as_secs()));
     }
     if facts.resumed {
         sentences.insert(0, "this daemon itself did not run for a while; all ages are void".to_owned());
@@ -142,6 +147,7 @@ fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String
             let says = if *says_it_leads { "leads" } else { "does not lead" };
             format!("the loop has said in every round for {} s that this node {says}, which is wrong{beat}", lasts.as_secs())
         }
+        LoopState::Starved(how) => format!("the loop looks frozen, and the node starves: {how}"),
         LoopState::LogStalled => format!("the loop's log is frozen, its process works on{beat}"),
         LoopState::Stalled(how) => format!("the loop is stalled: {how}{copies}"),
         LoopState::Absent => format!("no process of the loop exists{beat}"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::decision::observation::{HeartbeatView, Reading};
+use crate::decision::observation::{HeartbeatView, Reading, StrainView};
 
 const NONE: Moment = Moment::from_origin(Duration::ZERO);
 
@@ -38,6 +38,8 @@ fn seen(verdict: Option<LoopVerdict>, fip: LoopFip, beat_at: u64) -> Observation
         in_flight: std::collections::BTreeSet::new(),
         paused: None,
         resumed_at: None,
+        strain: StrainView::default(),
+        hold_off: None,
     }
 }
 

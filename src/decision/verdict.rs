@@ -50,13 +50,15 @@ pub enum Verdict {
     KubeletDown,
     /// The log is frozen, the process works on.
     LogStalled,
+    /// The loop looks frozen, and the node is so hard-pressed that its ages mean nothing.
+    HostStarved,
     /// Leader or follower as it should be.
     Healthy,
 }
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -79,6 +81,7 @@ impl Verdict {
         Self::PodStuck,
         Self::KubeletDown,
         Self::LogStalled,
+        Self::HostStarved,
         Self::Healthy,
     ];
 
@@ -108,6 +111,7 @@ impl Verdict {
             Self::PodStuck => "pod_stuck",
             Self::KubeletDown => "kubelet_down",
             Self::LogStalled => "log_stalled",
+            Self::HostStarved => "host_starved",
             Self::Healthy => "healthy",
         }
     }

@@ -56,6 +56,9 @@ fn property(key: &Key, defaults: &Policy) -> Json {
         Value::Text(Form::Unit, _) => {
             json!({ "type": "string", "pattern": "^[A-Za-z0-9:_.@\\\\-]+\\.service$", "maxLength": 255 })
         }
+        Value::Text(Form::Units, _) => {
+            json!({ "type": "string", "pattern": "^([A-Za-z0-9:_.@\\\\-]+\\.[a-z]+( +|$))*$", "maxLength": 2047 })
+        }
         Value::Text(Form::Endpoint, _) => json!({ "type": "string", "pattern": "^https://[^/?#@]+:[0-9]+$" }),
         Value::Path(_) => json!({ "type": "string", "pattern": "^/" }),
         Value::Duration(..) => json!({ "type": "string", "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$" }),

@@ -53,6 +53,10 @@ pub struct Policy {
     pub remedies: BTreeMap<Verdict, Vec<StepKind>>,
     /// Bounds on what may be done, and how often.
     pub limits: LimitPolicy,
+    /// When the node counts as starved.
+    pub host: HostPolicy,
+    /// What is waited for after a boot.
+    pub boot: BootPolicy,
     /// Where the journal of cycles and the manifest backups live, `/var/lib/fip-watchdog`.
     pub state_dir: PathBuf,
 }
@@ -189,6 +193,41 @@ pub struct LimitPolicy {
     pub grace: Duration,
 }
 
+/// When the node counts as starved, so that the loop's silence means nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPolicy {
+    /// How many times in a minute this daemon may wake half a second late, less one.
+    pub late_ticks: u32,
+    /// Percentage of time in which some task waits for a CPU (PSI) that may be exceeded; 100 cannot.
+    pub cpu_pressure: u32,
+    /// How long it must not have shown until it counts as over.
+    pub calm_after: Duration,
+    /// How long it counts at most.
+    pub starved_max: Duration,
+}
+
+impl Default for HostPolicy {
+    fn default() -> Self {
+        Self { late_ticks: 3, cpu_pressure: 95, calm_after: Duration::from_secs(30), starved_max: Duration::from_secs(600) }
+    }
+}
+
+/// What is waited for after a boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootPolicy {
+    /// Names of systemd units with a blank between them; one that does not exist is not waited for.
+    pub wait_for: String,
+    /// How long after the boot they are waited for at most; zero is not at all.
+    pub hold_off_max: Duration,
+}
+
+impl Default for BootPolicy {
+    fn default() -> Self {
+        let wait_for = "hypercrypt.service kubelet.service".to_owned();
+        Self { wait_for, hold_off_max: Duration::from_secs(300) }
+    }
+}
+
 impl Policy {
     /// The default policy for a FIP on an interface: what `policies/default.yaml` says.
     #[must_use]
@@ -259,6 +298,8 @@ impl Policy {
                 proof_max_age: Duration::from_secs(2),
                 grace: Duration::from_secs(20),
             },
+            host: HostPolicy::default(),
+            boot: BootPolicy::default(),
             state_dir: PathBuf::from("/var/lib/fip-watchdog"),
         }
     }

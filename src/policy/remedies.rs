@@ -35,6 +35,7 @@ pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
         | Verdict::LeaderFlapping
         | Verdict::ManifestMissing
         | Verdict::LogStalled
+        | Verdict::HostStarved
         | Verdict::Healthy => &[],
     }
 }
@@ -63,6 +64,7 @@ fn specific(verdict: Verdict, step: StepKind) -> Option<&'static str> {
         Verdict::LeaderUnproven => Some("another node may be the leader"),
         Verdict::LeaderFlapping => Some("the next leader may be another in a moment"),
         Verdict::ManifestMissing => Some("somebody took the manifest out on purpose, or another program is at work on it"),
+        Verdict::HostStarved => Some("under such pressure a silence means nothing, and a FIP that is missing is `fip_missing`"),
         Verdict::LogStalled => Some("the loop works on, only its log does not"),
         Verdict::Healthy => Some("nothing is wrong"),
         Verdict::NoQuorum => match step {

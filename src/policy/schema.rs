@@ -76,6 +76,8 @@ pub enum Form {
     Subdomain,
     /// Name of a systemd service.
     Unit,
+    /// Names of systemd units with a blank between them, or nothing.
+    Units,
     /// `https://HOST:PORT` with an IP address or `localhost`.
     Endpoint,
 }
@@ -266,6 +268,37 @@ pub const KEYS: &[Key] = &[
         Value::Duration(s(5), s(600), |p| &mut p.limits.grace),
         "How long nothing is judged after the daemon itself did not run (a suspended VM, a clock jump).",
     ),
+    key(
+        "host.late_ticks",
+        Value::Count(1, 60, |p| &mut p.host.late_ticks),
+        "The node counts as starved when the watchdog itself woke half a second late this many times in a minute.",
+    ),
+    bounded(
+        "host.cpu_pressure",
+        Value::Count(50, 100, |p| &mut p.host.cpu_pressure),
+        "It counts as starved, too, when some task waited for a CPU for more than this percentage of the last 10 s; 100 is never.",
+        ["half of the time is what a busy node shows", ""],
+    ),
+    key(
+        "host.calm_after",
+        Value::Duration(s(10), s(600), |p| &mut p.host.calm_after),
+        "How long neither must have shown until the loop's silence counts again, from zero.",
+    ),
+    key(
+        "host.starved_max",
+        Value::Duration(s(60), s(86_400), |p| &mut p.host.starved_max),
+        "How long the node counts as starved at most; from then on the loop's silence counts all the same.",
+    ),
+    key(
+        "boot.wait_for",
+        Value::Text(Form::Units, |p| &mut p.boot.wait_for),
+        "systemd units that must be active after a boot before anything is judged; one that does not exist is not waited for.",
+    ),
+    key(
+        "boot.hold_off_max",
+        Value::Duration(s(0), s(3600), |p| &mut p.boot.hold_off_max),
+        "How long after the boot they are waited for at most; 0s is not at all.",
+    ),
     key("state_dir", Value::Path(|p| &mut p.state_dir), "Where the journal of cycles and the manifest backups live."),
 ];
 
@@ -342,6 +375,7 @@ impl Form {
             Self::Label => "a DNS label: a-z, 0-9 and `-`, at most 63",
             Self::Subdomain => "a DNS name: a-z, 0-9, `-` and `.`, at most 253",
             Self::Unit => "a systemd service, at most 255 characters: kubelet.service",
+            Self::Units => "at most 8 systemd units with a blank between them, or \"\"",
             Self::Endpoint => "https://HOST:PORT, HOST an IP address or localhost",
         }
     }

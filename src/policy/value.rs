@@ -16,6 +16,8 @@ const PATH_MAX: usize = 4096;
 const INTERFACE_MAX: usize = 15;
 /// Longest unit name: UNIT_NAME_MAX of systemd less its closing zero.
 const UNIT_MAX: usize = 255;
+/// More units than a boot is held up for.
+const UNITS_MAX: usize = 8;
 
 /// What is wrong with a value; key and place are the caller's.
 #[derive(Debug, PartialEq, Eq)]
@@ -199,15 +201,18 @@ fn form_holds(form: Form, text: &str) -> Result<(), Bad> {
         }
         Form::Label => label(text),
         Form::Subdomain => text.len() <= 253 && text.split('.').all(label),
-        Form::Unit => {
-            let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '.' | '\\' | '@' | '-');
-            text.len() <= UNIT_MAX
-                && text.strip_suffix(".service").is_some_and(|name| !name.is_empty())
-                && text.chars().all(letters)
-        }
+        Form::Unit => unit(text) && text.ends_with(".service"),
+        Form::Units => text.split_whitespace().count() <= UNITS_MAX && text.split_whitespace().all(unit),
         Form::Endpoint => return endpoint(text),
     };
     if holds { Ok(()) } else { Err(bad(format!("{} is not {} (allowed: {})", quoted(text), name(form), form.allowed()))) }
+}
+
+/// A name with a type, as systemd.unit(5) has it.
+fn unit(text: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '.' | '\\' | '@' | '-');
+    let typed = text.rsplit_once('.').is_some_and(|(name, kind)| !name.is_empty() && !kind.is_empty());
+    text.len() <= UNIT_MAX && typed && !text.starts_with('-') && text.chars().all(letters)
 }
 
 fn name(form: Form) -> &'static str {
@@ -215,6 +220,7 @@ fn name(form: Form) -> &'static str {
         Form::Interface => "the name of an interface",
         Form::Label | Form::Subdomain => "a Kubernetes name",
         Form::Unit => "the name of a service",
+        Form::Units => "a list of units",
         Form::Endpoint => "the URL of an etcd member",
     }
 }

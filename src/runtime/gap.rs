@@ -4,6 +4,7 @@
 //! `CLOCK_MONOTONIC`: either voids all ages. The wall clock ran away from `CLOCK_BOOTTIME`: somebody set it, which is put on
 //! record and voids nothing. A slewed wall clock is no step: the kernel slews the monotonic clocks with it.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::clock::Clocks;
@@ -20,19 +21,30 @@ const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// A wall clock that is set by less is one that is kept right.
 const STEP: Duration = Duration::from_secs(1);
 
+/// Lateness that says that the node is hard-pressed: a hundred times what a busy one does to this daemon.
+const LATE_TICK: Duration = Duration::from_millis(500);
+
+/// In which they are counted.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// More of them than any policy asks for need not be counted.
+const TICKS_MAX: usize = 64;
+
 /// Watches the loop's own punctuality, and the clocks.
 #[derive(Debug, Clone)]
 pub struct GapWatch {
     due: Moment,
     last: Clocks,
     resumed_at: Option<Moment>,
+    /// When the loop was late, the oldest first.
+    late: VecDeque<Moment>,
 }
 
 impl GapWatch {
     /// Begins when the clocks show `clocks`.
     #[must_use]
     pub const fn new(clocks: Clocks) -> Self {
-        Self { due: clocks.now, last: clocks, resumed_at: None }
+        Self { due: clocks.now, last: clocks, resumed_at: None, late: VecDeque::new() }
     }
 
     /// The loop has set itself to be back by `due`.
@@ -66,9 +78,21 @@ impl GapWatch {
         if pause.is_some() {
             self.resumed_at = Some(clocks.now);
         }
+        if late >= LATE_TICK {
+            self.late.push_back(clocks.now);
+        }
+        while self.late.len() > TICKS_MAX || self.late.front().is_some_and(|at| clocks.now.since(*at) > WINDOW) {
+            self.late.pop_front();
+        }
         self.last = clocks;
         self.due = clocks.now;
         [pause, step].into_iter().flatten()
+    }
+
+    /// How many times the loop was late, up to its last return, within a minute.
+    #[must_use]
+    pub fn late_ticks(&self) -> u32 {
+        u32::try_from(self.late.len()).unwrap_or(u32::MAX)
     }
 
     /// When the last pause ended.
@@ -148,6 +172,15 @@ mod tests {
         let mut watch = watch();
         let both = seen(&mut watch, clocks(21_000, 21_000, 41_000));
         assert_eq!(both, [(PauseKind::Late, 20), (PauseKind::SteppedForward, 20)]);
+    }
+
+    #[test]
+    fn late_returns_are_counted_for_a_minute() {
+        let mut watch = GapWatch::new(clocks(0, 0, 0));
+        for (now, late_ticks) in [(1_000, 1), (1_400, 1), (2_000, 2), (60_900, 3), (61_100, 2), (62_100, 2)] {
+            assert_eq!(seen(&mut watch, clocks(now, now, i64::try_from(now).unwrap())).len(), usize::from(now == 60_900));
+            assert_eq!(watch.late_ticks(), late_ticks, "at {now}");
+        }
     }
 
     #[test]

@@ -6,16 +6,18 @@ use std::time::Duration;
 use super::clock;
 use super::offload::{Offloaded, into_reading};
 use crate::decision::observation::{
-    AliasView, ConflictView, EtcdView, HeartbeatView, KubeletView, ManifestView, ProcessView, Reading,
+    AliasView, ConflictView, EtcdView, HeartbeatView, HoldOff, KubeletView, ManifestView, ProcessView, Reading,
 };
 use crate::decision::plan::EtcdDepth;
 use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable as _, AliasTable};
+use crate::sensor::boot::BootSensor;
 use crate::sensor::conflict::ConflictSensor;
 use crate::sensor::etcd::{EtcdProver, EtcdSensor};
 use crate::sensor::heartbeat::HeartbeatSensor;
 use crate::sensor::kubelet::KubeletSensor;
 use crate::sensor::manifest::ManifestSensor;
+use crate::sensor::pressure;
 use crate::sensor::process::ProcessSensor;
 
 /// A local file that takes longer than this is on a disk that hangs; the loop must go on without it.
@@ -38,6 +40,10 @@ pub struct Readings {
     pub kubelet: Reading<KubeletView>,
     /// Who else claims the FIP.
     pub conflict: Reading<ConflictView>,
+    /// Percentage of time in which some task waits for a CPU, where the kernel says.
+    pub cpu_pressure: Option<u32>,
+    /// What is waited for after a boot.
+    pub hold_off: Option<HoldOff>,
 }
 
 /// The loop's two heartbeats: the process is found by what the log's directory is called.
@@ -56,6 +62,7 @@ pub struct Senses {
     watched_loop: Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)>,
     manifest: Offloaded<ManifestSensor, Reading<ManifestView>>,
     kubelet: Offloaded<KubeletSensor, Reading<KubeletView>>,
+    boot: BootSensor,
 }
 
 impl Senses {
@@ -69,6 +76,7 @@ impl Senses {
             watched_loop: watched_loop(policy),
             manifest: manifest(policy),
             kubelet: kubelet(policy),
+            boot: BootSensor::default(),
         }
     }
 
@@ -86,7 +94,7 @@ impl Senses {
 
     /// Reads them all. Takes at most the longest of their deadlines.
     pub async fn read(&mut self, policy: &Policy, depth: EtcdDepth) -> Readings {
-        let (etcd, alias, watched_loop, manifest, kubelet) = tokio::join!(
+        let (etcd, alias, watched_loop, manifest, kubelet, hold_off) = tokio::join!(
             self.etcd.read(depth),
             self.alias.read(&policy.fip.interface, policy.fip.address),
             self.watched_loop.read(FILE_DEADLINE, |senses| {
@@ -97,11 +105,14 @@ impl Senses {
             }),
             self.manifest.read(FILE_DEADLINE, |sensor| sensor.read(clock::now())),
             self.kubelet.read(FILE_DEADLINE, |sensor| sensor.read(clock::now())),
+            self.boot.read(&policy.boot, clock::now(), clock::boottime()),
         );
         let (heartbeat, process) =
             watched_loop.unwrap_or_else(|reason| (Reading::Unknown(reason.clone()), Reading::Unknown(reason)));
         let conflict = self.conflict.read(&policy.fip.interface, policy.fip.address, &alias, clock::now());
-        Readings { etcd, heartbeat, process, alias, manifest: into_reading(manifest), kubelet: into_reading(kubelet), conflict }
+        let (manifest, kubelet) = (into_reading(manifest), into_reading(kubelet));
+        let cpu_pressure = pressure::cpu();
+        Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, cpu_pressure, hold_off }
     }
 
     /// A prover for the alias steps.

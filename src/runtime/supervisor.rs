@@ -32,7 +32,7 @@ use crate::control::recent::{RecentStep, RecentSteps};
 use crate::control::report::{PolicyRejection, PolicySummary};
 use crate::control::server::Call;
 use crate::decision::machine::Machine;
-use crate::decision::observation::Observation;
+use crate::decision::observation::{Observation, StrainView};
 use crate::decision::plan::{Decision, EtcdDepth};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
@@ -140,7 +140,7 @@ impl<W: World> Supervisor<W> {
         // Some were read before the gap and some after it: together they are no observation.
         self.gap.was_absent_for(absence.late, clock::now());
         self.note_gap();
-        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict } = readings;
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, cpu_pressure, hold_off } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
@@ -153,6 +153,8 @@ impl<W: World> Supervisor<W> {
             in_flight,
             paused: self.parts.world.paused(clock::wall()),
             resumed_at: self.gap.resumed_at(),
+            strain: StrainView { late_ticks: self.gap.late_ticks(), cpu_pressure },
+            hold_off,
         };
         self.parts.executor.show(&observation);
         observation

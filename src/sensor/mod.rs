@@ -1,9 +1,11 @@
 //! The senses: one file each, from the world to a [`Reading`](crate::decision::observation::Reading).
 
 pub mod alias;
+pub mod boot;
 pub mod conflict;
 pub mod etcd;
 pub mod heartbeat;
 pub mod kubelet;
 pub mod manifest;
+pub mod pressure;
 pub mod process;

@@ -85,7 +85,8 @@ impl Node {
              endpoint: https://127.0.0.1:{etcd_port}\n  ca: {dir}/pki/ca.crt\n  cert: {dir}/pki/server.crt\n  \
              key: {dir}/pki/server.key\n  poll: 250ms\n  poll_alert: 250ms\n  deadline: 1s\nloop:\n  \
              manifest: {dir}/kubernetes/manifests/wcp-fip.yaml\n  log_root: {dir}/log\n  interval: 1s\n  \
-             query_timeout: 1s\n  stalled_after: 5s\n  stalled_after_log_only: 10s\nstate_dir: {dir}/state\n"
+             query_timeout: 1s\n  stalled_after: 5s\n  stalled_after_log_only: 10s\n\
+             host: {{ late_ticks: 60, cpu_pressure: 100 }}\nstate_dir: {dir}/state\n"
         )
     }
 

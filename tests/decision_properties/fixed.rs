@@ -1,6 +1,7 @@
 //! Histories made by hand: bounds that hold for hours, and pauses.
 
 use fip_watchdog::decision::machine::Machine;
+use fip_watchdog::decision::observation::StrainView;
 use fip_watchdog::decision::plan::WaitingOn;
 use fip_watchdog::decision::step::StepKind;
 use fip_watchdog::decision::verdict::Verdict;
@@ -8,7 +9,7 @@ use fip_watchdog::decision::verdict::Verdict;
 use crate::history::{Sight, at, observe, policy, walk};
 
 /// A follower whose loop stays frozen whatever is done.
-fn frozen_follower() -> Sight {
+pub fn frozen_follower() -> Sight {
     Sight {
         after_ms: 250,
         times: 1,
@@ -29,6 +30,8 @@ fn frozen_follower() -> Sight {
         lanes: (false, false),
         paused: false,
         resumed_ago_ms: None,
+        strain: StrainView::default(),
+        held_off: false,
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
-    KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    HoldOff, KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum,
+    Reading, StrainView,
 };
 use fip_watchdog::decision::plan::Decision;
 use fip_watchdog::decision::step::{StepKind, StepOutcome};
@@ -55,6 +56,9 @@ pub struct Sight {
     pub lanes: (bool, bool),
     pub paused: bool,
     pub resumed_ago_ms: Option<u64>,
+    pub strain: StrainView,
+    /// Units are waited for after a boot.
+    pub held_off: bool,
 }
 
 prop_compose! {
@@ -81,8 +85,11 @@ prop_compose! {
         lanes in (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
         paused in prop::bool::weighted(0.05),
         resumed_ago_ms in option::weighted(0.1, 0_u64..60_000),
+        late_ticks in prop_oneof![9 => 0_u32..3, 1 => 3_u32..9],
+        held_off in prop::bool::weighted(0.02),
     ) -> Sight {
-        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, beat_fails, beat_removed, process, alias, lent, claim_age_ms, link, manifest, kubelet, sticks, cycle, lanes, paused, resumed_ago_ms }
+        let strain = StrainView { late_ticks, cpu_pressure: None };
+        Sight { after_ms, times, etcd, beat_age_ms, beat_leads, beat_fails, beat_removed, process, alias, lent, claim_age_ms, link, manifest, kubelet, sticks, cycle, lanes, paused, resumed_ago_ms, strain, held_off }
     }
 }
 
@@ -110,6 +117,10 @@ pub fn etcd_view(seen: Result<(bool, u64, u8, u64), u8>, now_ms: u64) -> EtcdVie
             ..EtcdStatus::default()
         }),
     }
+}
+
+fn hold_off() -> HoldOff {
+    HoldOff { reason: "kubelet.service is activating".to_owned(), remaining: Duration::from_secs(60) }
 }
 
 fn beat(sight: &Sight) -> Beat {
@@ -190,6 +201,8 @@ pub fn observe(sight: &Sight, now_ms: u64) -> Observation {
         in_flight,
         paused: sight.paused.then(|| OperatorPause { reason: "maintenance".to_owned(), remaining: Duration::from_secs(60) }),
         resumed_at: sight.resumed_ago_ms.map(ago),
+        strain: sight.strain,
+        hold_off: sight.held_off.then(hold_off),
     }
 }
 

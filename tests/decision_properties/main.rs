@@ -3,6 +3,7 @@
 
 mod fixed;
 mod history;
+mod strain;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

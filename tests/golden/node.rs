@@ -7,6 +7,7 @@ use std::time::Duration;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
     KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    StrainView,
 };
 use fip_watchdog::decision::plan::EtcdDepth;
 use fip_watchdog::decision::step::StepKind;
@@ -276,6 +277,8 @@ impl Node {
             in_flight,
             paused: (!self.state.paused.is_empty()).then_some(pause),
             resumed_at,
+            strain: StrainView { late_ticks: self.state.late_ticks, cpu_pressure: Some(self.state.cpu_pressure) },
+            hold_off: None,
         }
     }
 

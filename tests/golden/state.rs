@@ -72,6 +72,10 @@ states! {
     kubelet: Kubelet = Kubelet::Running;
     /// The MAC of a station that claims the FIP once a second; empty for silence.
     claimed_by: String = String::new();
+    /// How many times the watchdog woke late in the last minute.
+    late_ticks: u32 = 0;
+    /// Percentage of time in which some task waits for a CPU.
+    cpu_pressure: u32 = 0;
     /// The words of an operator who pauses the watchdog; empty for none.
     paused: String = String::new();
 }

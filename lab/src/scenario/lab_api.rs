@@ -10,6 +10,7 @@ use anyhow::Context as _;
 pub use crate::cluster::{Lab, UpOptions};
 use crate::node::NodeId;
 use crate::probe::client::{Client, OnChange};
+use crate::seed::LAB_HOST;
 use crate::{agent, fault, network};
 
 use super::file::LabWishes;
@@ -67,7 +68,8 @@ fn policy(wishes: &serde_json::Value) -> anyhow::Result<Option<String>> {
     if wishes.is_empty() {
         return Ok(None);
     }
-    let mut policy = serde_json::json!({ "version": 1, "fip": { "address": FIP, "interface": INTERFACE } });
+    let host: serde_json::Value = serde_json::from_str(LAB_HOST)?;
+    let mut policy = serde_json::json!({ "version": 1, "fip": { "address": FIP, "interface": INTERFACE }, "host": host });
     merge(&mut policy, &serde_json::Value::Object(wishes.clone()));
     Ok(Some(policy.to_string()))
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::node::Node;
 
 /// The watchdog's verdicts.
-pub const VERDICTS: [&str; 23] = [
+pub const VERDICTS: [&str; 24] = [
     "paused",
     "starting",
     "resumed",
@@ -31,6 +31,7 @@ pub const VERDICTS: [&str; 23] = [
     "pod_stuck",
     "kubelet_down",
     "log_stalled",
+    "host_starved",
     "healthy",
 ];
 

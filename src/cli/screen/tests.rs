@@ -9,7 +9,7 @@ use crate::control::recent::{RecentStep, RecentSteps};
 use crate::control::report::{PolicyRejection, PolicySummary, StatusInputs};
 use crate::decision::observation::{
     AliasEntry, AliasView, Beat, ConflictView, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip,
-    LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
+    LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading, StrainView,
 };
 use crate::decision::plan::{Decision, EtcdDepth, UnsafeReason, WaitingOn};
 use crate::decision::step::{StepKind, StepOutcome};
@@ -73,6 +73,8 @@ fn observation() -> Observation {
         in_flight: std::iter::once(StepKind::RenewAlias).collect(),
         paused: None,
         resumed_at: None,
+        strain: StrainView::default(),
+        hold_off: None,
     }
 }
 

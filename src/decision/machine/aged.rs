@@ -39,6 +39,9 @@ impl Machine {
         self.cycle_seen_at = self.cycle_seen_at.map(older);
         self.rounds.age(older);
         self.terms.age(older);
+        if let Some(strain) = &mut self.strain {
+            (strain.since, strain.last) = (older(strain.since), older(strain.last));
+        }
         self.budget.age(limits, older);
     }
 }

@@ -36,6 +36,7 @@ pub(super) const fn lasts(watched_loop: &LoopState) -> Duration {
         | LoopState::Alive { .. }
         | LoopState::Blind { .. }
         | LoopState::LogStalled
+        | LoopState::Starved(_)
         | LoopState::Stalled(_)
         | LoopState::Absent => Duration::ZERO,
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Machine, RoleKind};
+use super::{Machine, RoleKind, Strain};
 use crate::decision::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
 use crate::decision::judge::Facts;
 use crate::decision::observation::{CyclePhase, KubeletView, LoopVerdict, Observation, Reading};
@@ -42,6 +42,8 @@ impl Machine {
         self.note_link(observation, now);
         self.note_manifest(observation, now);
         self.note_kubelet(observation, policy, now);
+        self.strain = Strain::after(self.strain.take(), observation, &policy.host, now);
+        self.hold_off(observation, now);
         let void_before = observation.resumed_at.unwrap_or(self.started_at).max(self.started_at);
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         let role_age = age(self.role.since);
@@ -70,6 +72,14 @@ impl Machine {
             kubelet_down: self.kubelet_down_since.map(age),
             pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
             worst_round: policy.watched_loop.worst_round(),
+        }
+    }
+
+    /// After a boot nothing is judged before the units that the policy names are active, or the time for them is over. Ages
+    /// count from then on.
+    fn hold_off(&mut self, observation: &Observation, now: Moment) {
+        if observation.hold_off.is_some() {
+            (self.started, self.started_at) = (false, now);
         }
     }
 
@@ -126,7 +136,13 @@ impl Machine {
         void_before: Moment,
         role_age: Duration,
     ) -> LoopState {
-        let state = LoopState::of(observation, &policy.watched_loop, now, void_before);
+        let strain = self.strain.as_ref();
+        let calm_since = strain.and_then(|strain| strain.void_before(&policy.host, now)).unwrap_or(void_before);
+        let state = LoopState::of(observation, &policy.watched_loop, now, void_before.max(calm_since));
+        let state = match strain {
+            Some(strain) => strain.cast_doubt(state, observation, policy, now),
+            None => state,
+        };
         let Some(cycle_seen_at) = self.cycle_seen_at else {
             let settled = role_age >= policy.watched_loop.worst_round();
             return self
@@ -161,6 +177,9 @@ impl Machine {
     fn is_starting(&mut self, observation: &Observation, policy: &Policy, now: Moment) -> bool {
         if self.started {
             return false;
+        }
+        if observation.hold_off.is_some() {
+            return true;
         }
         let all_fresh = observation.etcd.fresh().is_some()
             && observation.alias.fresh().is_some()

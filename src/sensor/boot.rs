@@ -1,0 +1,196 @@
+//! Whether the units that the policy waits for after a boot are active.
+//!
+//! Asked of systemd, by `systemctl show`: a oneshot unit that did its work has no process that could be seen
+//! (docs/decisions/0010). Only within the first minutes after a boot by `CLOCK_BOOTTIME`, and never again once all were active:
+//! a restart of this daemon on a node that has been up for longer asks nothing.
+//!
+//! Invariant: bounded. Each question has a deadline, its child is killed when that is over, and the whole ends at
+//! `boot.hold_off_max`. What systemd does not say is waited for until then. Cancel-safe.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+
+use crate::decision::observation::HoldOff;
+use crate::decision::time::Moment;
+use crate::policy::BootPolicy;
+
+/// Between two questions.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// How long systemd may take to answer, which is busy after a boot.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// An answer has some 80 bytes a unit.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024;
+
+/// What is asked.
+const SYSTEMCTL: &str = "systemctl";
+
+/// The sense for the time after a boot.
+#[derive(Debug)]
+pub struct BootSensor {
+    program: String,
+    asked: Option<(Moment, String)>,
+    over: bool,
+}
+
+impl Default for BootSensor {
+    fn default() -> Self {
+        Self { program: SYSTEMCTL.to_owned(), asked: None, over: false }
+    }
+}
+
+impl BootSensor {
+    /// What is waited for at `now`, when the machine has been up for `uptime`.
+    pub async fn read(&mut self, policy: &BootPolicy, now: Moment, uptime: Duration) -> Option<HoldOff> {
+        let remaining = policy.hold_off_max.saturating_sub(uptime);
+        self.over |= remaining.is_zero() || policy.wait_for.trim().is_empty();
+        if self.over {
+            return None;
+        }
+        let reason = match &self.asked {
+            Some((at, reason)) if now.since(*at) < ASK_EVERY => reason.clone(),
+            Some(_) | None => {
+                let waited_for = self.ask(&policy.wait_for).await.map(|answer| not_active(&answer));
+                let reason = match waited_for {
+                    Ok(units) if units.is_empty() => {
+                        self.over = true;
+                        return None;
+                    }
+                    Ok(units) => units.join(", "),
+                    Err(reason) => reason,
+                };
+                self.asked = Some((now, reason.clone()));
+                reason
+            }
+        };
+        Some(HoldOff { reason, remaining })
+    }
+
+    async fn ask(&self, units: &str) -> Result<String, String> {
+        let answer = tokio::time::timeout(DEADLINE, self.show(units)).await;
+        answer
+            .map_err(|_elapsed| format!("{} does not answer", self.program))?
+            .map_err(|error| format!("{}: {error}", self.program))
+    }
+
+    async fn show(&self, units: &str) -> std::io::Result<String> {
+        let mut command = Command::new(&self.program);
+        command.args(["show", "--no-pager", "--property=Id,LoadState,ActiveState", "--"]).args(units.split_whitespace());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
+        let mut answer = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;
+        }
+        let status = child.wait().await?;
+        if status.success() { Ok(answer) } else { Err(std::io::Error::other(format!("it ended with {status}"))) }
+    }
+}
+
+/// The units of an answer that are still waited for, with their states. A unit that does not exist, or that an
+/// administrator masked, is not.
+fn not_active(answer: &str) -> Vec<String> {
+    answer
+        .split("\n\n")
+        .filter_map(|block| {
+            let property = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            let (id, state) = (property("Id")?, property("ActiveState")?);
+            let loaded = property("LoadState").is_some_and(|load| load == "loaded");
+            let active = matches!(state, "active" | "reloading" | "refreshing");
+            (loaded && !active).then(|| format!("{id} is {state}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::path::Path;
+
+    use super::*;
+
+    fn policy() -> BootPolicy {
+        BootPolicy { wait_for: "hypercrypt.service kubelet.service".to_owned(), hold_off_max: Duration::from_secs(300) }
+    }
+
+    /// A systemctl that says this.
+    fn sensor(dir: &Path, script: &str) -> BootSensor {
+        let path = dir.join("systemctl");
+        let staged = dir.join("systemctl.new");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o755).open(&staged).unwrap();
+        std::io::Write::write_all(&mut file, format!("#!/bin/sh\n{script}\n").as_bytes()).unwrap();
+        drop(file);
+        rustix::fs::rename(&staged, &path).unwrap();
+        BootSensor { program: path.display().to_string(), ..BootSensor::default() }
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_origin(Duration::from_secs(seconds))
+    }
+
+    async fn reason(sensor: &mut BootSensor, second: u64) -> Option<String> {
+        sensor.read(&policy(), at(second), Duration::from_secs(second)).await.map(|hold_off| hold_off.reason)
+    }
+
+    #[test]
+    fn only_units_that_exist_and_are_not_active_are_waited_for() {
+        let block = |id: &str, load: &str, active: &str| format!("Id={id}\nLoadState={load}\nActiveState={active}\n");
+        let answer = [
+            block("hypercrypt.service", "not-found", "inactive"),
+            block("kubelet.service", "loaded", "activating"),
+            block("a.service", "loaded", "active"),
+            block("b.service", "masked", "inactive"),
+            block("c.service", "loaded", "failed"),
+            block("d.mount", "loaded", "reloading"),
+        ]
+        .join("\n");
+        assert_eq!(not_active(&answer), ["kubelet.service is activating", "c.service is failed"]);
+        assert_eq!(not_active(""), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_node_whose_units_are_active_is_held_off_no_longer_and_never_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let says = |state: &str| format!("printf 'Id=kubelet.service\\nLoadState=loaded\\nActiveState={state}\\n'");
+        let mut sensor = sensor(dir.path(), &says("inactive"));
+        // A loaded machine may take longer than the deadline to start a shell.
+        let mut second = 10;
+        while reason(&mut sensor, second).await.as_deref() != Some("kubelet.service is inactive") {
+            second += 2;
+            assert!(second < 100, "the stand-in is never heard");
+        }
+        let told = reason(&mut sensor, second + 1).await;
+        assert_eq!(told.as_deref(), Some("kubelet.service is inactive"), "not asked twice within two seconds");
+        super::tests::sensor(dir.path(), &says("active"));
+        while reason(&mut sensor, second).await.is_some() {
+            second += 2;
+            assert!(second < 200, "the stand-in is never heard");
+        }
+        super::tests::sensor(dir.path(), &says("inactive"));
+        assert_eq!(reason(&mut sensor, second + 10).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_systemd_that_cannot_be_asked_is_waited_for_until_the_time_is_over() {
+        let dir = tempfile::tempdir().unwrap();
+        for script in ["exit 1", "exec sleep 600"] {
+            let mut sensor = sensor(dir.path(), script);
+            assert!(reason(&mut sensor, 10).await.is_some(), "{script}");
+            assert!(reason(&mut sensor, 299).await.is_some(), "{script}");
+            assert_eq!(reason(&mut sensor, 300).await, None, "{script}");
+        }
+        let mut absent = BootSensor { program: "/nonexistent/systemctl".to_owned(), ..BootSensor::default() };
+        assert!(reason(&mut absent, 10).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_waits_for_nothing_asks_nobody() {
+        let policy = BootPolicy { wait_for: String::new(), ..policy() };
+        let mut sensor = BootSensor { program: "/nonexistent/systemctl".to_owned(), ..BootSensor::default() };
+        assert_eq!(sensor.read(&policy, at(1), Duration::from_secs(1)).await, None);
+    }
+}
