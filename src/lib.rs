@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Events (inotify, netlink, a deadline) only wake the loop in `runtime`; a full read decides.
-//! `sensor`, `actuator`, `audit`, `control`, `cli` and `runtime` may do I/O; `decision` and `policy`'s types may not.
+//! `sensor`, `actuator`, `audit`, `autopsy`, `control`, `cli` and `runtime` may do I/O; `decision` and `policy`'s types may not.
 
 pub mod actuator;
 pub mod audit;
+pub mod autopsy;
 pub mod cli;
 pub mod control;
 pub mod decision;

@@ -370,7 +370,8 @@ impl Sim {
             | AuditEvent::CycleRecovered { .. }
             | AuditEvent::PauseRecorded(_)
             | AuditEvent::SenseLost { .. }
-            | AuditEvent::SenseFound { .. } => {}
+            | AuditEvent::SenseFound { .. }
+            | AuditEvent::HangAutopsied { .. } => {}
         }
     }
 

@@ -11,13 +11,14 @@ use fip_watchdog::actuator::alias::{AliasSettings, AliasSteps};
 use fip_watchdog::actuator::arp::{ArpError, ArpWire, Mac, ProbeOutcome};
 use fip_watchdog::actuator::journal::Outcome;
 use fip_watchdog::actuator::manifest_cycle::{CycleError, Recovered, Verify as _};
+use fip_watchdog::autopsy::{Autopsy, Case};
 use fip_watchdog::decision::observation::{AliasView, CyclePhase, CycleView, Reading};
 use fip_watchdog::decision::step::{StepKind, StepOutcome};
 use fip_watchdog::policy::Policy;
 use fip_watchdog::runtime::clock;
 use fip_watchdog::runtime::executor::{Hands, NewPodBeats, alias_step};
 use fip_watchdog::sensor::alias::{Added, AddressTable, Lifetime, TableError};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::Ms;
 use crate::clocks::{OnNode, Shared};
@@ -87,6 +88,11 @@ impl Hands for SimHands {
         self.shared.with(|sim| sim.step_begins(self.node, StepKind::CycleManifest));
         let (hands, policy) = (self.clone(), policy.clone());
         OnNode::new(&self.shared, self.node, async move { hands.run_cycle(&policy, &verification, stop).await })
+    }
+
+    /// No process of a simulated node can be looked at.
+    fn autopsy(&self, _: Case, _: oneshot::Sender<()>) -> impl Future<Output = Option<Autopsy>> + Send + 'static {
+        std::future::ready(None)
     }
 
     fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::kind::EventKind;
 use super::severity::{Priority, severity};
 use super::text::{clip, millis, sentence, sentences, span};
+use crate::autopsy::{Autopsy, Cause};
 use crate::decision::observation::CyclePhase;
 use crate::decision::step::StepKind;
 use crate::decision::verdict::Verdict;
@@ -55,6 +56,8 @@ pub enum AuditEvent {
     SenseFound { sense: &'static str, lost_for: Duration },
     /// This daemon did not run for a while, or the wall clock was set.
     PauseRecorded(PauseRecord),
+    /// A hung loop was examined, before anything was killed.
+    HangAutopsied { verdict: Verdict, autopsy: Box<Autopsy> },
 }
 
 /// One journal entry: the fields of the audit, before they are put in the journal's own format.
@@ -74,6 +77,12 @@ pub struct Entry {
     pub evidence: Option<Value>,
     /// `FIP_DURATION_MS`.
     pub duration_ms: Option<u64>,
+    /// `FIP_CAUSE`: why the loop hangs.
+    pub cause: Option<Cause>,
+    /// `FIP_COMMAND`: what would have shown it by hand.
+    pub command: Option<String>,
+    /// `FIP_AUTOPSY`: the number of its file.
+    pub autopsy: Option<u32>,
 }
 
 impl AuditEvent {
@@ -96,6 +105,7 @@ impl AuditEvent {
             Self::SenseLost { .. } => EventKind::SenseLost,
             Self::SenseFound { .. } => EventKind::SenseFound,
             Self::PauseRecorded(_) => EventKind::PauseRecorded,
+            Self::HangAutopsied { .. } => EventKind::HangAutopsied,
         }
     }
 
@@ -105,7 +115,9 @@ impl AuditEvent {
         match self {
             Self::VerdictChanged { to, .. } => severity(*to),
             Self::PolicyRejected { .. } | Self::StepFailed { .. } => Priority::Error,
-            Self::StepRefused { .. } | Self::CycleRecovered { .. } | Self::SenseLost { .. } => Priority::Warning,
+            Self::StepRefused { .. } | Self::CycleRecovered { .. } | Self::SenseLost { .. } | Self::HangAutopsied { .. } => {
+                Priority::Warning
+            }
             Self::Started { .. }
             | Self::Stopping { .. }
             | Self::PolicyLoaded { .. }
@@ -171,6 +183,7 @@ impl AuditEvent {
                 .lasting(*lost_for)
                 .proven(json!({ "sense": sense })),
             Self::PauseRecorded(record) => pause_recorded(*record),
+            Self::HangAutopsied { verdict, autopsy } => autopsied(*verdict, autopsy),
         }
     }
 }
@@ -191,6 +204,19 @@ impl Entry {
     fn judged(self, verdict: Verdict, evidence: &Value) -> Self {
         Self { verdict: Some(verdict), ..self.proven(evidence.clone()) }
     }
+}
+
+fn autopsied(verdict: Verdict, autopsy: &Autopsy) -> Entry {
+    let Autopsy { finding, evidence, .. } = autopsy;
+    let evidence = serde_json::to_value(evidence).unwrap_or(Value::Null);
+    Entry {
+        cause: Some(finding.cause),
+        command: Some(finding.command.clone()),
+        autopsy: autopsy.number,
+        ..said(format!("why the loop hangs: {}; by hand: {}", finding.sentence, finding.command), &finding.sentence)
+    }
+    .lasting(Duration::from_millis(autopsy.took_ms))
+    .judged(verdict, &evidence)
 }
 
 fn plain(message: String) -> Entry {

@@ -131,6 +131,15 @@ pub fn encode(kind: EventKind, priority: Priority, entry: &Entry) -> Vec<u8> {
     if let Some(duration) = entry.duration_ms {
         put("FIP_DURATION_MS", &duration.to_string());
     }
+    if let Some(cause) = entry.cause {
+        put("FIP_CAUSE", cause.name());
+    }
+    if let Some(command) = &entry.command {
+        put("FIP_COMMAND", command);
+    }
+    if let Some(number) = entry.autopsy {
+        put("FIP_AUTOPSY", &format!("{number:04}"));
+    }
     datagram
 }
 

@@ -36,11 +36,13 @@ pub enum EventKind {
     SenseFound,
     /// This daemon did not run for a while, or the wall clock was set.
     PauseRecorded,
+    /// A hung loop was examined, before anything was killed.
+    HangAutopsied,
 }
 
 impl EventKind {
     /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Started,
         Self::Stopping,
         Self::PolicyLoaded,
@@ -56,6 +58,7 @@ impl EventKind {
         Self::SenseLost,
         Self::SenseFound,
         Self::PauseRecorded,
+        Self::HangAutopsied,
     ];
 
     /// The value of `FIP_EVENT`.
@@ -77,6 +80,7 @@ impl EventKind {
             Self::SenseLost => "sense_lost",
             Self::SenseFound => "sense_found",
             Self::PauseRecorded => "pause_recorded",
+            Self::HangAutopsied => "hang_autopsied",
         }
     }
 
@@ -99,6 +103,7 @@ impl EventKind {
             Self::SenseLost => "e8e358cecaff43e1b200452a071af1e1",
             Self::SenseFound => "651c852f576a4e95807b45dd01281e31",
             Self::PauseRecorded => "a7ba1fa28e664e6aa643eac0ca614747",
+            Self::HangAutopsied => "345c03e27e5f490288eb72b8b8072927",
         }
     }
 

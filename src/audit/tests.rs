@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::autopsy::{Autopsy, Evidence, cause};
 use crate::decision::observation::{
     AliasEntry, AliasView, ConflictView, CyclePhase, EtcdFault, EtcdStatus, EtcdView, ManifestView, Observation, Reading,
     StrainView,
@@ -74,6 +75,12 @@ fn pause() -> PauseRecord {
     PauseRecord { kind: PauseKind::Suspended, length, at: Moment::default(), wall }
 }
 
+fn autopsy() -> Autopsy {
+    let evidence = Evidence { shell: Some(4711), processes_complete: true, ..Evidence::default() };
+    let finding = cause(&evidence);
+    Autopsy { number: Some(7), wall_ms: 1, verdict: "loop_stalled_fip_missing".to_owned(), finding, took_ms: 80, evidence }
+}
+
 fn every_event() -> Vec<AuditEvent> {
     let seen = || json!({ "etcd": { "state": "stale", "age_ms": 5 } });
     let (step, verdict) = (StepKind::ApplyAlias, Verdict::LoopStalledFipMissing);
@@ -102,6 +109,7 @@ fn every_event() -> Vec<AuditEvent> {
         AuditEvent::SenseLost { sense: "etcd", reason: "cannot read server.key: permission denied".to_owned() },
         AuditEvent::SenseFound { sense: "etcd", lost_for: duration },
         AuditEvent::PauseRecorded(pause()),
+        AuditEvent::HangAutopsied { verdict, autopsy: Box::new(autopsy()) },
     ]
 }
 
@@ -126,6 +134,7 @@ fn the_fields_of_every_entry_are_exactly_those_of_the_contract() {
         &["FIP_EVIDENCE", "FIP_REASON"],
         &["FIP_DURATION_MS", "FIP_EVIDENCE"],
         &["FIP_DURATION_MS", "FIP_EVIDENCE"],
+        &["FIP_AUTOPSY", "FIP_CAUSE", "FIP_COMMAND", "FIP_DURATION_MS", "FIP_EVIDENCE", "FIP_REASON", "FIP_VERDICT"],
     ];
     for ((event, kind), own) in every_event().iter().zip(EventKind::ALL).zip(own) {
         assert_eq!(event.kind(), kind);

@@ -10,13 +10,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use serde_json::Value;
+use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::clock;
+use super::examination::LastSeen;
 use crate::actuator::alias::{AliasSettings, AliasSteps};
 use crate::actuator::arp::{ArpWire, PacketWire};
 use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, Missing, ProcCgroupWatch, Recovered, Verify};
+use crate::autopsy::{Autopsy, Case, Examiner, PATIENCE};
 use crate::decision::observation::{CycleView, Observation, ProcessView};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
@@ -75,6 +78,9 @@ pub trait Hands {
         stop: watch::Receiver<bool>,
     ) -> impl Future<Output = StepOutcome> + Send + 'static;
 
+    /// Looks at a hung loop, and says on `saved` when it has seen all; none where nothing can be looked at.
+    fn autopsy(&self, case: Case, saved: oneshot::Sender<()>) -> impl Future<Output = Option<Autopsy>> + Send + 'static;
+
     /// Finishes a cycle that an earlier run left open.
     fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static;
 
@@ -89,13 +95,14 @@ pub trait Hands {
 pub struct NodeHands {
     table: Arc<AliasTable>,
     cycles: Arc<CycleExecutor>,
+    examiner: Examiner,
 }
 
 impl NodeHands {
-    /// Hands that keep their journal in `state_dir`.
+    /// Hands that keep their journal and their autopsies in `state_dir`.
     #[must_use]
     pub fn new(table: Arc<AliasTable>, state_dir: &Path) -> Self {
-        Self { table, cycles: Arc::new(CycleExecutor::new(state_dir)) }
+        Self { table, cycles: Arc::new(CycleExecutor::new(state_dir)), examiner: Examiner::new(state_dir) }
     }
 }
 
@@ -121,6 +128,12 @@ impl Hands for NodeHands {
                 Err(failed) => StepOutcome::Refused(format!("looking for the loop's pod broke off: {failed}")),
             }
         }
+    }
+
+    fn autopsy(&self, case: Case, saved: oneshot::Sender<()>) -> impl Future<Output = Option<Autopsy>> + Send + 'static {
+        let examiner = self.examiner.clone();
+        // A cycle that waited too long is not there any more to be told.
+        async move { Some(examiner.examine(case, || saved.send(()).unwrap_or_default()).await) }
     }
 
     fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {
@@ -172,6 +185,8 @@ pub enum Ended {
     Step(Finished),
     /// An attempt to finish a cycle that was left open.
     Recovery(Result<Option<Recovered>, CycleError>),
+    /// An autopsy; none where there was nothing to look at.
+    Autopsy(Verdict, Option<Box<Autopsy>>),
 }
 
 /// The steps in flight, and what they are carried out with.
@@ -182,6 +197,8 @@ pub struct Executor<H> {
     hands: H,
     seen: watch::Sender<Seen>,
     stop: watch::Sender<bool>,
+    last_seen: LastSeen,
+    examined: Option<oneshot::Receiver<()>>,
 }
 
 impl<H: Hands> Executor<H> {
@@ -195,6 +212,8 @@ impl<H: Hands> Executor<H> {
             hands,
             seen: watch::Sender::new(Seen::default()),
             stop: watch::Sender::new(false),
+            last_seen: LastSeen::default(),
+            examined: None,
         }
     }
 
@@ -241,7 +260,8 @@ impl<H: Hands> Executor<H> {
     }
 
     /// Shows the cycle in flight what the senses see, for its verification.
-    pub fn show(&self, observation: &Observation) {
+    pub fn show(&mut self, observation: &Observation) {
+        self.last_seen.note(observation);
         let process = match observation.process.fresh() {
             Some(ProcessView::Present(process)) => Some(process),
             Some(ProcessView::Absent { .. }) | None => None,
@@ -251,6 +271,14 @@ impl<H: Hands> Executor<H> {
             seen_since: process.map(|process| process.seen_since).unwrap_or_default(),
             beat_at: observation.heartbeat.fresh().and_then(|heartbeat| heartbeat.last_beat_at),
         });
+    }
+
+    /// Begins to look at a hung loop. A cycle that is begun next waits until all is seen, for [`PATIENCE`] at most.
+    pub fn examine(&mut self, policy: &Policy, verdict: Verdict, facts: Value) {
+        let (saved, examined) = oneshot::channel();
+        let autopsy = self.hands.autopsy(self.last_seen.case(policy, verdict, facts), saved);
+        self.tasks.spawn(async move { Ended::Autopsy(verdict, autopsy.await.map(Box::new)) });
+        self.examined = Some(examined);
     }
 
     /// Begins a step. The caller has made sure that its lane is free.
@@ -266,7 +294,14 @@ impl<H: Hands> Executor<H> {
             Lane::Loop => {
                 let verification = NewPodBeats { seen: self.seen.subscribe(), old: self.seen.borrow().process };
                 let ended = self.hands.cycle(policy, verification, self.stop.subscribe());
-                self.tasks.spawn(async move { finished(ended.await) })
+                let examined = self.examined.take();
+                self.tasks.spawn(async move {
+                    if let Some(examined) = examined {
+                        // Seen, given up, or too late: the remedy goes on.
+                        tokio::time::timeout(PATIENCE, examined).await.ok();
+                    }
+                    finished(ended.await)
+                })
             }
         };
         self.running.insert(step, Running { task: handle, order, started_at });
@@ -276,10 +311,12 @@ impl<H: Hands> Executor<H> {
     pub async fn next_ended(&mut self) -> Ended {
         loop {
             match self.tasks.join_next().await {
+                Some(Ok(Ended::Autopsy(_, None))) => {}
                 Some(Ok(ended)) => {
                     match &ended {
                         Ended::Step(finished) => drop(self.running.remove(&finished.step)),
                         Ended::Recovery(_) => self.recovering = None,
+                        Ended::Autopsy(..) => {}
                     }
                     return ended;
                 }

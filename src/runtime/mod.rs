@@ -3,6 +3,7 @@
 mod answer;
 pub mod attend;
 pub mod clock;
+mod examination;
 pub mod executor;
 mod farewell;
 pub mod gap;

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 use super::attend::attended;
 use super::clock;
+use super::examination::Episode;
 use super::executor::{Ended, Executor, Finished, Order};
 use super::gap::GapWatch;
 use super::ledger::PauseLedger;
@@ -72,6 +73,7 @@ pub struct Supervisor<W: World> {
     spoken: Spoken,
     pub(super) gap: GapWatch,
     pub(super) pauses: PauseLedger,
+    episode: Episode,
     repeats: AnnounceSchedule,
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
@@ -98,6 +100,7 @@ impl<W: World> Supervisor<W> {
             spoken: Spoken::new(now),
             gap: GapWatch::new(clock::all()),
             pauses: PauseLedger::default(),
+            episode: Episode::default(),
             repeats: AnnounceSchedule::default(),
             recent: RecentSteps::default(),
             started_at: now,
@@ -169,6 +172,9 @@ impl<W: World> Supervisor<W> {
         for step in &decision.start {
             self.begin(*step, &observation, decision.verdict, false);
         }
+        if self.episode.is_due(decision.verdict, self.parts.executor.is_busy(Lane::Loop), now) {
+            self.parts.executor.examine(&self.parts.policy, decision.verdict, evidence(&observation, now));
+        }
         let enforces = self.parts.policy.mode == Mode::Enforce;
         if self.repeats.take_due(now) && enforces && !self.parts.executor.is_busy(Lane::Alias) {
             self.begin(StepKind::AnnounceAlias, &observation, decision.verdict, true);
@@ -188,6 +194,9 @@ impl<W: World> Supervisor<W> {
             let evidence = evidence(observation, now);
             self.parts.audit.emit(&AuditEvent::StepStarted { step, verdict, evidence });
         }
+        if step == StepKind::CycleManifest {
+            self.parts.executor.examine(&self.parts.policy, verdict, evidence(observation, now));
+        }
         self.machine.on_step_started(step, now);
         let prover = self.parts.world.prover();
         self.parts.executor.start(Order { step, verdict, routine }, &self.parts.policy, prover);
@@ -199,6 +208,8 @@ impl<W: World> Supervisor<W> {
             match ended {
                 Ended::Step(finished) => self.take_finished(finished),
                 Ended::Recovery(outcome) => super::startup::say_recovered(outcome, &self.parts.audit),
+                Ended::Autopsy(verdict, Some(autopsy)) => self.parts.audit.emit(&AuditEvent::HangAutopsied { verdict, autopsy }),
+                Ended::Autopsy(_, None) => {}
             }
         }
     }

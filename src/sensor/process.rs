@@ -18,6 +18,7 @@ use std::time::Duration;
 use proc_files::Counters;
 pub(crate) use proc_files::is_init_in;
 use search::Found;
+pub(crate) use search::PodNames;
 
 use crate::decision::observation::{LoopProcess, ProcessView, Reading};
 use crate::decision::time::Moment;

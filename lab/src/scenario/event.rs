@@ -106,6 +106,8 @@ pub struct Audit {
     pub message: String,
     /// `FIP_DURATION_MS`.
     pub duration_ms: Option<u64>,
+    /// `FIP_CAUSE`.
+    pub cause: Option<String>,
 }
 
 /// The loop's container, as the kubelet sees it.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::event::Lifetime;
-use super::names::{Length, NodeRef, StepName, VerdictName};
+use super::names::{CauseName, Length, NodeRef, StepName, VerdictName};
 
 /// What must be true of the run. Times count from the first `healthy` wait, or from the mark in `since`.
 #[derive(Debug, Deserialize)]
@@ -34,6 +34,8 @@ pub enum Expect {
     ChangedSomething(NodeSince),
     /// How much the watchdogs of these nodes log.
     JournalQuiet(QuietBound),
+    /// What the autopsies on these nodes found.
+    Autopsy(AutopsyBound),
 }
 
 impl Expect {
@@ -59,6 +61,7 @@ impl Expect {
             Self::Verdicts(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Steps(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::JournalQuiet(bound) => (Some(&bound.node), bound.since.as_ref()),
+            Self::Autopsy(bound) => (Some(&bound.node), bound.since.as_ref()),
         }
     }
 }
@@ -166,6 +169,18 @@ pub struct QuietBound {
     /// Entries about these steps do not count.
     #[serde(default)]
     pub except_steps: Vec<StepName>,
+    /// From this mark on.
+    pub since: Option<String>,
+}
+
+/// What autopsies must have found.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AutopsyBound {
+    /// Whose loop was examined.
+    pub node: NodeRef,
+    /// There was an autopsy, and each found this.
+    pub cause: CauseName,
     /// From this mark on.
     pub since: Option<String>,
 }

@@ -101,6 +101,12 @@ impl Evidence {
                 })
             }
             Expect::JournalQuiet(bound) => self.quiet(bound),
+            Expect::Autopsy(bound) => self.each(&bound.node, &format!("finds the cause {}", bound.cause), |node| {
+                let autopsies =
+                    self.audits(node, run.since(bound.since.as_deref())).filter(|audit| audit.event == "hang_autopsied");
+                let causes: Vec<&str> = autopsies.map(|audit| audit.cause.as_deref().unwrap_or("none")).collect();
+                (!causes.is_empty() && causes.iter().all(|cause| *cause == bound.cause.0), list(&causes))
+            }),
         }
     }
 

@@ -86,6 +86,20 @@ fn steps_that_began_break_only_and_never_and_those_that_succeeded_make_the_order
 }
 
 #[test]
+fn every_autopsy_must_find_the_cause_and_there_must_be_one() {
+    let autopsy = |at: f64, cause: &str| {
+        let audit = Audit { event: "hang_autopsied".to_owned(), cause: Some(cause.to_owned()), ..Audit::default() };
+        ev(at, 2, What::Audit(audit))
+    };
+    let expect = "autopsy: { node: $F, cause: stopped }";
+    assert_eq!(judge(&evidence(vec![autopsy(20.0, "stopped")]), expect), (true, "stopped".to_owned()));
+    let both = evidence(vec![autopsy(20.0, "stopped"), autopsy(30.0, "unknown")]);
+    assert_eq!(judge(&both, expect), (false, "stopped, unknown".to_owned()));
+    assert_eq!(judge(&evidence(vec![]), expect), (false, "nothing".to_owned()));
+    assert!(!judge(&evidence(vec![autopsy(1.0, "stopped")]), expect).0, "what came before the lab was healthy does not count");
+}
+
+#[test]
 fn the_holder_at_the_end_is_alone_and_has_the_lifetime() {
     let lease = What::FipHeld(Lifetime::Lease);
     let run =

@@ -40,7 +40,7 @@ pub const STEPS: [&str; 7] =
     ["apply_alias", "renew_alias", "hand_over_alias", "lease_alias", "release_alias", "announce_alias", "cycle_manifest"];
 
 /// The audit's events.
-pub const EVENTS: [&str; 15] = [
+pub const EVENTS: [&str; 16] = [
     "started",
     "stopping",
     "policy_loaded",
@@ -56,6 +56,20 @@ pub const EVENTS: [&str; 15] = [
     "sense_lost",
     "sense_found",
     "pause_recorded",
+    "hang_autopsied",
+];
+
+/// The causes that an autopsy may find.
+pub const CAUSES: [&str; 9] = [
+    "shell_dead",
+    "frozen",
+    "stopped",
+    "uninterruptible_io",
+    "disk_full",
+    "log_pipe_blocked",
+    "child_hung",
+    "log_not_drained",
+    "unknown",
 ];
 
 macro_rules! listed_name {
@@ -86,6 +100,7 @@ macro_rules! listed_name {
 listed_name!(/** A verdict of the watchdog. */ VerdictName, VERDICTS, "verdict");
 listed_name!(/** A step of the watchdog. */ StepName, STEPS, "step");
 listed_name!(/** An event of the audit. */ EventName, EVENTS, "audit event");
+listed_name!(/** A cause that an autopsy finds. */ CauseName, CAUSES, "cause");
 listed_name!(/** A fault of the catalogue. */ FaultName, super::lab_api::fault_names(), "fault");
 
 /// A length of time with its unit: `2s`, `500ms`, `1m 30s`.
@@ -150,6 +165,13 @@ mod tests {
     fn the_verdicts_are_those_of_the_product() {
         let product = include_str!("../../../src/decision/verdict.rs");
         assert_eq!(names_in(product), BTreeSet::from(VERDICTS));
+    }
+
+    #[test]
+    fn the_causes_are_those_of_the_product() {
+        let product = include_str!("../../../src/autopsy/cause.rs");
+        let names = product.split("/// A cause with its words.").next().unwrap();
+        assert_eq!(names_in(names), BTreeSet::from(CAUSES));
     }
 
     #[test]

@@ -90,16 +90,16 @@ fn has_init_above(members: &BTreeMap<u32, Member>, member: &Member) -> bool {
 }
 
 /// How a pod's cgroup is called by the two cgroup drivers.
-struct PodNames([String; 2]);
+pub(crate) struct PodNames([String; 2]);
 
 impl PodNames {
-    fn new(uid: &str) -> Self {
+    pub(crate) fn new(uid: &str) -> Self {
         // systemd separates slices by `-`, so the kubelet writes `_` in the uid.
         Self([format!("pod{uid}"), format!("pod{}", uid.replace('-', "_"))])
     }
 
     /// Whether one of the lines `<id>:<controllers>:<path>` lies in the pod's cgroup.
-    fn are_in(&self, cgroups: &str) -> bool {
+    pub(crate) fn are_in(&self, cgroups: &str) -> bool {
         self.0.iter().any(|name| {
             cgroups.match_indices(name.as_str()).any(|(at, _)| {
                 let before = cgroups.get(..at).and_then(|text| text.chars().next_back());

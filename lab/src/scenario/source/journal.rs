@@ -24,7 +24,7 @@ pub const COMMAND: [&str; 12] = [
     "--no-tail",
     "--quiet",
     "--output=json",
-    "--output-fields=MESSAGE,SYSLOG_IDENTIFIER,FIP_EVENT,FIP_VERDICT,FIP_VERDICT_FROM,FIP_STEP,FIP_REASON,FIP_DURATION_MS",
+    "--output-fields=MESSAGE,SYSLOG_IDENTIFIER,FIP_EVENT,FIP_VERDICT,FIP_VERDICT_FROM,FIP_STEP,FIP_REASON,FIP_DURATION_MS,FIP_CAUSE",
     "--no-pager",
     "SYSLOG_IDENTIFIER=fip-watchdog",
     "+",
@@ -76,6 +76,7 @@ fn audit<'a>(event: &str, message: &str, field: impl Fn(&str) -> Option<&'a str>
         reason: owned("FIP_REASON"),
         message: message.to_owned(),
         duration_ms: field("FIP_DURATION_MS").and_then(|ms| ms.parse().ok()),
+        cause: owned("FIP_CAUSE"),
     }
 }
 

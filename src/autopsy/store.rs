@@ -1,0 +1,101 @@
+//! The files in `<state_dir>/autopsies`: one JSON document an autopsy, the newest [`KEPT`], none larger than [`BYTES_MAX`].
+//!
+//! Written aside, synced and renamed, so that a file that is there is whole. A failure costs the file and nothing else: the
+//! journal has the same evidence. Blocking.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::Autopsy;
+use crate::actuator::durable_fs::{Dir, Fs, FsError};
+
+/// How many are kept.
+pub const KEPT: usize = 16;
+
+/// Most bytes of one file.
+pub const BYTES_MAX: usize = 64 * 1024;
+
+/// What is being written; a leftover of an earlier life is overwritten.
+const ASIDE: &str = "new";
+
+/// Where autopsies are kept.
+#[must_use]
+pub fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("autopsies")
+}
+
+/// The numbers of those that are kept, oldest first.
+///
+/// # Errors
+/// The directory cannot be listed. One that is not there holds none.
+pub fn numbers(state_dir: &Path) -> std::io::Result<Vec<u32>> {
+    let entries = match std::fs::read_dir(directory(state_dir)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let number = |name: &OsStr| name.to_str()?.strip_suffix(".json")?.parse().ok();
+    let mut numbers: Vec<u32> = entries.flatten().filter_map(|entry| number(&entry.file_name())).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The file of an autopsy.
+#[must_use]
+pub fn path(state_dir: &Path, number: u32) -> PathBuf {
+    directory(state_dir).join(name(number))
+}
+
+fn name(number: u32) -> OsString {
+    format!("{number:04}.json").into()
+}
+
+/// Reads one.
+///
+/// # Errors
+/// It is not there, cannot be read, is too large, or is no autopsy.
+pub fn read(state_dir: &Path, number: u32) -> std::io::Result<Autopsy> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(BYTES_MAX).unwrap_or(u64::MAX);
+    std::fs::File::open(path(state_dir, number))?.take(limit).read_to_end(&mut bytes)?;
+    serde_json::from_slice(&bytes).map_err(std::io::Error::other)
+}
+
+/// Writes an autopsy under the next number, and removes what is too old.
+///
+/// # Errors
+/// A call failed, or the document is too large; nothing that was there is lost.
+pub(super) fn write(fs: &Fs, state_dir: &Path, autopsy: &mut Autopsy) -> Result<u32, FsError> {
+    let path = directory(state_dir);
+    let failed = |call, source| FsError { call, path: path.clone(), source };
+    fs.make_dir(&path)?;
+    let mut known = numbers(state_dir).map_err(|source| failed("list", source))?;
+    let number = known.last().map_or(1, |last| last.saturating_add(1));
+    autopsy.number = Some(number);
+    let document = serde_json::to_vec_pretty(autopsy).map_err(|error| failed("write", error.into()))?;
+    if document.len() > BYTES_MAX {
+        return Err(failed("write", Errno::FBIG.into()));
+    }
+    let dir = fs.open_dir(&path)?;
+    put(fs, &dir, &name(number), &document)?;
+    known.push(number);
+    for old in &known[..known.len().saturating_sub(KEPT)] {
+        fs.unlink(&dir, &name(*old))?;
+    }
+    Ok(number)
+}
+
+fn put(fs: &Fs, dir: &Dir, name: &OsStr, document: &[u8]) -> Result<(), FsError> {
+    let aside = OsStr::new(ASIDE);
+    fs.unlink(dir, aside)?;
+    let file = fs.create_new(dir, aside)?;
+    let written = fs.write(&file, document).and_then(|()| fs.sync(&file)).and_then(|()| fs.rename_over(dir, aside, name));
+    if let Err(error) = written {
+        // On a full disk half a file takes room that somebody may need.
+        fs.unlink(dir, aside).ok();
+        return Err(error);
+    }
+    fs.sync_dir(dir)
+}
