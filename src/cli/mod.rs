@@ -3,6 +3,7 @@
 pub mod check;
 pub mod command;
 pub mod explain;
+pub mod history;
 pub mod init;
 pub mod manual;
 pub mod pause;
