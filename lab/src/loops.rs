@@ -31,6 +31,9 @@ pub struct Container {
     /// The process that drains its pipe into the log.
     #[serde(default)]
     pub reader_pid: Option<i32>,
+    /// The process that holds it.
+    #[serde(default)]
+    pub shim_pid: Option<i32>,
     /// Its identity.
     #[serde(default)]
     pub id: String,

@@ -47,7 +47,7 @@ pub fn catalogue() -> &'static [FaultInfo] {
     &CATALOGUE
 }
 
-static CATALOGUE: [FaultInfo; 29] = [
+static CATALOGUE: [FaultInfo; 32] = [
     fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
     fault(
         "loop-freeze",
@@ -61,6 +61,25 @@ static CATALOGUE: [FaultInfo; 29] = [
         &[optional("fill", "now|slow")],
         "kills the process that drains the loop's pipe; `now` fills the pipe at once, `slow` leaves that to the loop (minutes)",
         "kills the loop, unless its reader lives, so that the kubelet makes a new container with a new reader",
+    ),
+    fault(
+        "loop-dead-unnoticed",
+        &[],
+        "SIGSTOP to the container's shim, then SIGKILL to the loop's shell: nobody reaps it, and the kubelet goes on calling the pod running",
+        "SIGCONT to the shim, which tells of the end",
+    ),
+    fault(
+        "log-disk",
+        &[],
+        "puts the pods' logs on a disk of their own (16 MiB, ext4 on a loop device at /var/log/pods) and kills the loop, so that its \
+         next container logs there",
+        "the node's own disk again, and a new container",
+    ),
+    fault(
+        "log-disk-freeze",
+        &[],
+        "freezes that disk (fsfreeze), so that the log reader hangs in its next write, and fills the loop's pipe; needs log-disk",
+        "thaws it",
     ),
     fault(
         "child-hang",

@@ -6,6 +6,7 @@
 mod catalogue;
 mod etcd;
 mod kubelet;
+pub(crate) mod log_disk;
 mod machine;
 mod manifest;
 mod network;
@@ -81,6 +82,9 @@ async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "loop-freeze" => process::freeze_loop(target),
         "loop-kill" => process::kill_loop(target),
         "log-reader-dead" => process::kill_log_reader(target),
+        "log-disk" => log_disk::attach(target).await,
+        "log-disk-freeze" => log_disk::freeze(target).await,
+        "loop-dead-unnoticed" => process::kill_loop_unnoticed(target),
         "child-hang" => process::hang_child(target).await,
         "etcd-stop" => etcd::stop(target).await,
         "etcd-kill" => etcd::kill(target).await,
@@ -129,6 +133,9 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "loop-stop" => process::continue_loop(target),
         "loop-freeze" => process::thaw_loop(target),
         "log-reader-dead" => process::replace_container_without_reader(target),
+        "log-disk" => log_disk::detach(target).await,
+        "log-disk-freeze" => log_disk::thaw(target).await,
+        "loop-dead-unnoticed" => process::let_the_shim_go_on(target),
         "child-hang" => process::release_child(target).await,
         "etcd-stop" => etcd::resume(target).await,
         "etcd-kill" => etcd::start(target).await,

@@ -72,17 +72,37 @@ pub(super) fn kill_loop(target: &Target<'_>) -> anyhow::Result<()> {
     kill_process(loop_pid(target)?, Signal::KILL).context("cannot kill the loop")
 }
 
+pub(super) fn kill_loop_unnoticed(target: &Target<'_>) -> anyhow::Result<()> {
+    let shell = loop_pid(target)?;
+    kill_process(shim_pid(target)?, Signal::STOP).context("cannot stop the container's shim")?;
+    kill_process(shell, Signal::KILL).context("cannot kill the loop")
+}
+
+pub(super) fn let_the_shim_go_on(target: &Target<'_>) -> anyhow::Result<()> {
+    // Where the container has gone since, so has its shim.
+    let Ok(shim) = shim_pid(target) else { return Ok(()) };
+    kill_process(shim, Signal::CONT).context("cannot continue the container's shim")
+}
+
+fn shim_pid(target: &Target<'_>) -> anyhow::Result<Pid> {
+    let shim = loops::expect(target.lab, target.node)?.shim_pid;
+    shim.and_then(|pid| target.lab.host_pid(target.node, pid)).context("the loop has no shim")
+}
+
+pub(super) fn reader_pid(target: &Target<'_>) -> anyhow::Result<Pid> {
+    let reader = loops::expect(target.lab, target.node)?.reader_pid;
+    reader.and_then(|pid| target.lab.host_pid(target.node, pid)).context("the loop has no log reader")
+}
+
+/// Writes into the pipe that the loop's trace goes to (`set -x` writes to standard error) until it is full.
+pub(super) fn fill_loops_pipe(target: &Target<'_>) -> anyhow::Result<()> {
+    fill_pipe(&Path::new("/proc").join(loop_pid(target)?.as_raw_nonzero().to_string()).join("fd/2"))
+}
+
 pub(super) fn kill_log_reader(target: &Target<'_>) -> anyhow::Result<()> {
     let fill = target.choice("fill", &["now", "slow"])?;
-    let container = loops::expect(target.lab, target.node)?;
-    let reader = container.reader_pid.and_then(|pid| target.lab.host_pid(target.node, pid));
-    kill_process(reader.context("the loop has no log reader")?, Signal::KILL).context("cannot kill the log reader")?;
-    if fill == "now" {
-        let shell = loop_pid(target)?;
-        // `set -x` writes to standard error.
-        fill_pipe(&Path::new("/proc").join(shell.as_raw_nonzero().to_string()).join("fd/2"))?;
-    }
-    Ok(())
+    kill_process(reader_pid(target)?, Signal::KILL).context("cannot kill the log reader")?;
+    if fill == "now" { fill_loops_pipe(target) } else { Ok(()) }
 }
 
 /// Writes until nothing fits any more, not even a byte.
@@ -165,7 +185,7 @@ fn comm(pid: Pid) -> String {
     fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default().trim_end().to_owned()
 }
 
-fn state(pid: Pid) -> Option<char> {
+pub(super) fn state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The command's name may contain anything; the state stands behind the last parenthesis.
     stat.rsplit_once(") ")?.1.chars().next()

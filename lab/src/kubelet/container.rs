@@ -103,6 +103,8 @@ impl Container {
             let mut fds = [PollFd::new(handle, PollFlags::IN)];
             matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
         });
+        // An end is told by the shim: as long as that is stopped, nobody knows of it.
+        let ended = ended && !process::is_stopped(self.record.shim_pid);
         if ended {
             self.handle = None;
             self.record.state = ContainerState::Exited;

@@ -15,6 +15,13 @@ pub fn start_ticks(pid: i32) -> Option<u64> {
     stat.rsplit_once(") ")?.1.split(' ').nth(START_TICKS_AFTER_NAME)?.parse().ok()
 }
 
+/// Whether process `pid` is stopped by a signal.
+#[must_use]
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+}
+
 /// A handle on exactly the process that had `pid` and started at `ticks`.
 #[must_use]
 pub fn open(pid: i32, ticks: u64) -> Option<OwnedFd> {
