@@ -20,6 +20,7 @@ leads   absent  starved  host_starved              fip_missing
 leads   absent  stalled  loop_stalled_fip_missing  loop_stalled_fip_missing
 leads   absent  gone     loop_absent               loop_absent
 leads   absent  unknown  unknown                   unknown
+leads   absent  renewed  manifest_changed          manifest_changed
 leads   absent  blind    loop_blind                loop_blind
 leads   absent  mistaken loop_mistaken             loop_mistaken
 leads   leased  alive    healthy                   healthy
@@ -29,6 +30,7 @@ leads   leased  starved  host_starved              host_starved
 leads   leased  stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   leased  gone     loop_absent               loop_absent
 leads   leased  unknown  unknown                   unknown
+leads   leased  renewed  manifest_changed          manifest_changed
 leads   leased  blind    loop_blind                loop_blind
 leads   leased  mistaken loop_mistaken             loop_mistaken
 leads   held    alive    healthy                   healthy
@@ -38,6 +40,7 @@ leads   held    starved  host_starved              host_starved
 leads   held    stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   held    gone     loop_absent               loop_absent
 leads   held    unknown  unknown                   unknown
+leads   held    renewed  manifest_changed          manifest_changed
 leads   held    blind    loop_blind                loop_blind
 leads   held    mistaken loop_mistaken             loop_mistaken
 follows absent  alive    healthy                   healthy
@@ -47,6 +50,7 @@ follows absent  starved  host_starved              host_starved
 follows absent  stalled  loop_stalled_follower     loop_stalled_follower
 follows absent  gone     loop_absent               loop_absent
 follows absent  unknown  unknown                   unknown
+follows absent  renewed  manifest_changed          manifest_changed
 follows absent  blind    loop_blind                loop_blind
 follows absent  mistaken loop_mistaken             loop_mistaken
 follows leased  alive    fip_orphaned              fip_orphaned
@@ -56,6 +60,7 @@ follows leased  starved  fip_orphaned              fip_orphaned
 follows leased  stalled  fip_orphaned              fip_orphaned
 follows leased  gone     fip_orphaned              fip_orphaned
 follows leased  unknown  fip_orphaned              fip_orphaned
+follows leased  renewed  fip_orphaned              fip_orphaned
 follows leased  blind    fip_orphaned              fip_orphaned
 follows leased  mistaken fip_orphaned              fip_orphaned
 follows held    alive    healthy                   fip_orphaned
@@ -65,6 +70,7 @@ follows held    starved  host_starved              fip_orphaned
 follows held    stalled  fip_orphaned              fip_orphaned
 follows held    gone     fip_orphaned              fip_orphaned
 follows held    unknown  unknown                   fip_orphaned
+follows held    renewed  manifest_changed          fip_orphaned
 follows held    blind    fip_orphaned              fip_orphaned
 follows held    mistaken fip_orphaned              fip_orphaned
 ";
@@ -77,6 +83,7 @@ leads   leased  log      fip_duplicated            fip_duplicated
 leads   leased  starved  fip_duplicated            fip_duplicated
 leads   leased  gone     fip_duplicated            fip_duplicated
 leads   leased  unknown  fip_duplicated            fip_duplicated
+leads   leased  renewed  fip_duplicated            fip_duplicated
 leads   leased  blind    fip_duplicated            fip_duplicated
 leads   leased  mistaken fip_duplicated            fip_duplicated
 leads   held    alive    fip_duplicated            fip_duplicated
@@ -85,6 +92,7 @@ leads   held    log      fip_duplicated            fip_duplicated
 leads   held    starved  fip_duplicated            fip_duplicated
 leads   held    gone     fip_duplicated            fip_duplicated
 leads   held    unknown  fip_duplicated            fip_duplicated
+leads   held    renewed  fip_duplicated            fip_duplicated
 leads   held    blind    fip_duplicated            fip_duplicated
 leads   held    mistaken fip_duplicated            fip_duplicated
 follows held    alive    fip_duplicated            fip_orphaned
@@ -92,6 +100,7 @@ follows held    overdue  fip_duplicated            fip_orphaned
 follows held    log      fip_duplicated            fip_orphaned
 follows held    starved  fip_duplicated            fip_orphaned
 follows held    unknown  fip_duplicated            fip_orphaned
+follows held    renewed  fip_duplicated            fip_orphaned
 ";
 
 fn holdings() -> Vec<(&'static str, Result<Holding, String>)> {
@@ -114,6 +123,7 @@ fn loops() -> Vec<(&'static str, LoopState)> {
         ("stalled", LoopState::Stalled("in pipe_write".to_owned())),
         ("gone", LoopState::Absent),
         ("unknown", LoopState::Unknown("no log directory".to_owned())),
+        ("renewed", LoopState::Renewed { lasts: Duration::from_secs(20), unrecognised: true }),
         (
             "blind",
             LoopState::Blind { how: "curl exit status 60".to_owned(), lasts: Duration::from_secs(20), took_fip_off: false },
@@ -262,7 +272,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     let count = for_every_combination(|facts, verdict| {
         assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
     });
-    assert_eq!(count, 32 * 10 * 5 * 9 * 3 * 3 * 3 * 3 * 2 * 3);
+    assert_eq!(count, 32 * 10 * 5 * 10 * 3 * 3 * 3 * 3 * 2 * 3);
 }
 
 #[test]

@@ -107,6 +107,18 @@ impl World for SimWorld {
         &self.path
     }
 
+    fn known_good(&self) -> Option<String> {
+        self.shared.lock().nodes[self.node].daemon.known_good.clone()
+    }
+
+    fn keep_known_good(&mut self, sha256: &str) {
+        let mut sim = self.shared.lock();
+        let kept = &mut sim.nodes[self.node].daemon.known_good;
+        if kept.as_deref() != Some(sha256) {
+            *kept = Some(sha256.to_owned());
+        }
+    }
+
     fn paused(&self, wall: Duration) -> Option<OperatorPause> {
         let until = Duration::from_millis(self.shared.lock().nodes[self.node].daemon.paused_until?);
         let remaining = until.checked_sub(wall).filter(|left| !left.is_zero())?;

@@ -110,6 +110,8 @@ pub struct Daemon {
     pub policy: Option<PolicyKind>,
     /// The operator's pause ends (wall clock, ms).
     pub paused_until: Option<Ms>,
+    /// The content of the manifest that is kept as known good.
+    pub known_good: Option<String>,
     /// The open entry of its journal of cycles.
     pub open_cycle: Option<CyclePhase>,
     /// Starts of its cycles.

@@ -52,6 +52,7 @@ pub const fn severity(verdict: Verdict) -> Priority {
         | Verdict::LoopStalledFipHeld
         | Verdict::LoopStalledFollower
         | Verdict::ManifestShadowed
+        | Verdict::ManifestChanged
         | Verdict::LoopBlind
         | Verdict::LoopMistaken
         | Verdict::LoopAbsent

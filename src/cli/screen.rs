@@ -99,6 +99,7 @@ const fn nothing(report: &StatusReport) -> &'static str {
         Verdict::KubeletDown => "nothing: without a kubelet nobody would start the loop again",
         Verdict::ManifestMissing => "nothing: a manifest that somebody removed is not put back",
         Verdict::LeaderFlapping => "nothing yet: what is begun for one leader would be wrong under the next",
+        Verdict::ManifestChanged => "nothing until the loop finishes a round under its changed manifest",
         Verdict::ManifestShadowed => {
             "nothing: with two files for one pod no cycle does what it should; remove the one that the reason names"
         }

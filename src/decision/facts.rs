@@ -122,6 +122,13 @@ pub enum LoopState {
         /// A round is overdue, and not yet by enough.
         overdue: bool,
     },
+    /// The manifest has another content than the last known good one, and the loop has not beaten under it yet.
+    Renewed {
+        /// For how long.
+        lasts: Duration,
+        /// Its log grows, but no finished round is recognised in it.
+        unrecognised: bool,
+    },
     /// It finishes its rounds, and its queries have failed in several of them in a row, while etcd answers us.
     Blind {
         /// How the last one failed, in the trace's words.
@@ -230,6 +237,12 @@ impl LoopState {
 #[must_use]
 pub fn last_sign(heartbeat: &HeartbeatView) -> Moment {
     heartbeat.last_beat_at.map_or(heartbeat.following_since, |at| at.max(heartbeat.following_since))
+}
+
+/// Whether the log has gone on growing for a worst round without a finished round: the loop speaks in another way.
+#[must_use]
+pub fn grows_without_rounds(heartbeat: &HeartbeatView, worst_round: Duration) -> bool {
+    heartbeat.last_growth_at.is_some_and(|growth| growth.since(last_sign(heartbeat)) >= worst_round)
 }
 
 /// The last round of the loop and when it was read.

@@ -112,7 +112,10 @@ pub fn judge(facts: &Facts) -> Judgement {
         return Is(Verdict::LeaderFlapping);
     }
     let proven = matches!(facts.role, Role::Leads | Role::Follows);
-    let needs_no_proof = matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::HostStarved | Verdict::Unknown);
+    let needs_no_proof = matches!(
+        verdict,
+        Verdict::Healthy | Verdict::LogStalled | Verdict::HostStarved | Verdict::Unknown | Verdict::ManifestChanged
+    );
     if proven || needs_no_proof { Is(verdict) } else { Judgement::IfProven(verdict) }
 }
 
@@ -158,6 +161,7 @@ fn leader_without_fip(facts: &Facts) -> Verdict {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipMissing),
         LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::Blind { .. } => Verdict::LoopBlind,
         LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         // On a starved node, too: the alias needs a proof and no age of the loop.
@@ -173,6 +177,7 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipHeld),
         LoopState::Absent
         | LoopState::Unknown(_)
+        | LoopState::Renewed { .. }
         | LoopState::Blind { .. }
         | LoopState::Mistaken { .. }
         | LoopState::LogStalled
@@ -184,6 +189,7 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
         }
         LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::Blind { .. } => Verdict::LoopBlind,
         LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         LoopState::LogStalled => Verdict::LogStalled,
@@ -197,6 +203,7 @@ fn follower_without_fip(facts: &Facts) -> Verdict {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFollower),
         LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::Blind { .. } => Verdict::LoopBlind,
         LoopState::Mistaken { .. } => loop_down(facts, Verdict::LoopMistaken),
         LoopState::LogStalled => Verdict::LogStalled,
@@ -215,6 +222,7 @@ fn follower_with_fip(facts: &Facts) -> Verdict {
     }
     match &facts.watched_loop {
         LoopState::Unknown(_) => Verdict::Unknown,
+        LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::LogStalled => Verdict::LogStalled,
         LoopState::Starved(_) => Verdict::HostStarved,
         LoopState::Alive { .. }

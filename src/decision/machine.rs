@@ -16,6 +16,7 @@ mod sight;
 mod strain;
 
 use super::budget::Budget;
+use super::content::Content;
 use super::facts::{Holding, LoopState, Role};
 use super::guard::Guards;
 use super::judge::{Facts, Judgement, judge};
@@ -84,6 +85,7 @@ pub struct Machine {
     terms: Terms,
     /// The node starved: since when, and when it last showed.
     strain: Option<Strain>,
+    content: Content,
     budget: Budget,
     guards: Guards,
 }
@@ -115,9 +117,24 @@ impl Machine {
             rounds: Rounds::default(),
             terms: Terms::default(),
             strain: None,
+            content: Content::default(),
             budget,
             guards: Guards::default(),
         }
+    }
+
+    /// The same machine, which knows under which content of the manifest (SHA-256, lower-case hex) the loop has beaten in a
+    /// former process.
+    #[must_use]
+    pub fn knowing(mut self, known_good: Option<String>) -> Self {
+        self.content = Content::known_good_before(known_good);
+        self
+    }
+
+    /// The last content of the manifest under which the loop has beaten: to be kept across restarts.
+    #[must_use]
+    pub fn known_good(&self) -> Option<&str> {
+        self.content.known_good()
     }
 
     /// Decides. Total: any observation yields a decision, and none makes it panic.

@@ -4,6 +4,7 @@
 //! [`Observation`](observation::Observation) and a [`Moment`](time::Moment) go in, a decision comes out.
 
 pub mod budget;
+mod content;
 pub mod curl;
 pub mod facts;
 pub mod guard;

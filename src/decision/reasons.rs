@@ -1,7 +1,7 @@
 //! The evidence behind a verdict, as sentences for the journal and for `status` (invariant I7).
 
 use super::curl;
-use super::facts::{Holding, LoopState, Role, last_sign};
+use super::facts::{Holding, LoopState, Role, grows_without_rounds, last_sign};
 use super::judge::Facts;
 use super::observation::{EtcdView, HoldOff, Observation, ProcessView};
 use super::time::Moment;
@@ -11,31 +11,7 @@ use super::verdict::Verdict;
 #[must_use]
 pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: Moment) -> Vec<String> {
     let mut sentences = vec![etcd(observation, facts), fip(observation, facts), watched_loop(observation, facts, now)];
-    match verdict {
-        Verdict::LoopStalledFipMissing
-        | Verdict::LoopStalledFipHeld
-        | Verdict::LoopStalledFollower
-        | Verdict::LoopBlind
-        | Verdict::LoopMistaken
-        | Verdict::LoopAbsent
-        | Verdict::PodStuck
-        | Verdict::KubeletDown
-        | Verdict::LogStalled
-        | Verdict::HostStarved => sentences.rotate_right(1),
-        Verdict::FipOrphaned | Verdict::FipMissing => sentences.swap(0, 1),
-        Verdict::Paused
-        | Verdict::Starting
-        | Verdict::Resumed
-        | Verdict::Unknown
-        | Verdict::EtcdUnreachable
-        | Verdict::NoQuorum
-        | Verdict::LeaderUnproven
-        | Verdict::LeaderFlapping
-        | Verdict::ManifestMissing
-        | Verdict::ManifestShadowed
-        | Verdict::FipDuplicated
-        | Verdict::Healthy => {}
-    }
+    put_first(verdict, &mut sentences);
     if let Some(claim) = observation.conflict.fresh().and_then(|view| view.last.as_ref()).filter(|_| facts.contested) {
         let place = if verdict == Verdict::FipDuplicated { 0 } else { sentences.len() };
         let age = now.since(claim.at).as_millis();
@@ -80,6 +56,36 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         sentences.push(format!("a manifest cycle is open ({:?})", cycle.phase).to_lowercase());
     }
     sentences
+}
+
+/// The sense that the verdict rests on.
+fn put_first(verdict: Verdict, sentences: &mut [String]) {
+    match verdict {
+        Verdict::LoopStalledFipMissing
+        | Verdict::LoopStalledFipHeld
+        | Verdict::LoopStalledFollower
+        | Verdict::ManifestChanged
+        | Verdict::LoopBlind
+        | Verdict::LoopMistaken
+        | Verdict::LoopAbsent
+        | Verdict::PodStuck
+        | Verdict::KubeletDown
+        | Verdict::LogStalled
+        | Verdict::HostStarved => sentences.rotate_right(1),
+        Verdict::FipOrphaned | Verdict::FipMissing => sentences.swap(0, 1),
+        Verdict::Paused
+        | Verdict::Starting
+        | Verdict::Resumed
+        | Verdict::Unknown
+        | Verdict::EtcdUnreachable
+        | Verdict::NoQuorum
+        | Verdict::LeaderUnproven
+        | Verdict::LeaderFlapping
+        | Verdict::ManifestMissing
+        | Verdict::ManifestShadowed
+        | Verdict::FipDuplicated
+        | Verdict::Healthy => {}
+    }
 }
 
 fn etcd(observation: &Observation, facts: &Facts) -> String {
@@ -148,6 +154,19 @@ fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String
             format!("the loop has said in every round for {} s that this node {says}, which is wrong{beat}", lasts.as_secs())
         }
         LoopState::Starved(how) => format!("the loop looks frozen, and the node starves: {how}"),
+        LoopState::Renewed { lasts, unrecognised } => {
+            let log = if *unrecognised {
+                "; its log grows, but no finished round is recognised in it: the new loop's format is not known"
+            } else {
+                ""
+            };
+            format!("the manifest changed {} s ago, and the loop has not finished a round under it{log}", lasts.as_secs())
+        }
+        LoopState::LogStalled
+            if observation.heartbeat.fresh().is_some_and(|log| grows_without_rounds(log, facts.worst_round)) =>
+        {
+            format!("the loop's log grows, but no finished round is recognised in it; its process works on{beat}")
+        }
         LoopState::LogStalled => format!("the loop's log is frozen, its process works on{beat}"),
         LoopState::Stalled(how) => format!("the loop is stalled: {how}{copies}"),
         LoopState::Absent => format!("no process of the loop exists{beat}"),

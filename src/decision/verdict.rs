@@ -26,6 +26,8 @@ pub enum Verdict {
     ManifestMissing,
     /// Another file in the manifest directory defines the same pod: no cycle would do what it is meant to do.
     ManifestShadowed,
+    /// The manifest's content is not the last known good one, and the loop has not beaten under it yet.
+    ManifestChanged,
     /// Proven leader, no alias, loop frozen: the first article.
     LoopStalledFipMissing,
     /// Proven leader, alias there, loop frozen.
@@ -58,7 +60,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the table.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Paused,
         Self::Starting,
         Self::Resumed,
@@ -69,6 +71,7 @@ impl Verdict {
         Self::LeaderFlapping,
         Self::ManifestMissing,
         Self::ManifestShadowed,
+        Self::ManifestChanged,
         Self::LoopStalledFipMissing,
         Self::LoopStalledFipHeld,
         Self::LoopStalledFollower,
@@ -99,6 +102,7 @@ impl Verdict {
             Self::LeaderFlapping => "leader_flapping",
             Self::ManifestMissing => "manifest_missing",
             Self::ManifestShadowed => "manifest_shadowed",
+            Self::ManifestChanged => "manifest_changed",
             Self::LoopStalledFipMissing => "loop_stalled_fip_missing",
             Self::LoopStalledFipHeld => "loop_stalled_fip_held",
             Self::LoopStalledFollower => "loop_stalled_follower",

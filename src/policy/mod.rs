@@ -144,6 +144,8 @@ pub struct LoopPolicy {
     pub stalled_after: Duration,
     /// The process cannot be seen and the log is frozen for this long: stalled.
     pub stalled_after_log_only: Duration,
+    /// How long the loop may take to finish its first round under a changed manifest, before it is judged like any other.
+    pub settle_after_change: Duration,
 }
 
 impl LoopPolicy {
@@ -232,7 +234,6 @@ impl Policy {
     /// The default policy for a FIP on an interface: what `policies/default.yaml` says.
     #[must_use]
     pub fn with_defaults(address: Ipv4Addr, interface: &str) -> Self {
-        use StepKind::{AnnounceAlias, ApplyAlias, CycleManifest, ReleaseAlias};
         let pki = |name: &str| PathBuf::from("/etc/kubernetes/pki/etcd").join(name);
         Self {
             mode: Mode::Enforce,
@@ -265,6 +266,7 @@ impl Policy {
                 query_timeout: Duration::from_secs(10),
                 stalled_after: Duration::from_secs(20),
                 stalled_after_log_only: Duration::from_secs(60),
+                settle_after_change: Duration::from_secs(900),
             },
             cycle: CyclePolicy {
                 staging_dir: PathBuf::from("/etc/kubernetes/fip-watchdog.staging"),
@@ -273,21 +275,7 @@ impl Policy {
                 settle: Duration::from_secs(3),
                 verify_timeout: Duration::from_secs(30),
             },
-            remedies: BTreeMap::from([
-                (Verdict::ManifestShadowed, vec![ApplyAlias]),
-                (Verdict::LoopStalledFipMissing, vec![ApplyAlias, CycleManifest]),
-                (Verdict::LoopStalledFipHeld, vec![AnnounceAlias, CycleManifest]),
-                (Verdict::LoopStalledFollower, vec![CycleManifest]),
-                (Verdict::FipOrphaned, vec![ReleaseAlias, CycleManifest]),
-                (Verdict::FipMissing, vec![ApplyAlias]),
-                (Verdict::FipDuplicated, vec![AnnounceAlias, ReleaseAlias]),
-                (Verdict::LoopBlind, vec![ApplyAlias]),
-                (Verdict::LoopMistaken, vec![ApplyAlias, CycleManifest]),
-                (Verdict::LoopAbsent, vec![ApplyAlias]),
-                (Verdict::PodStuck, vec![ApplyAlias]),
-                (Verdict::KubeletDown, vec![ApplyAlias]),
-                (Verdict::NoQuorum, vec![ReleaseAlias]),
-            ]),
+            remedies: default_remedies(),
             limits: LimitPolicy {
                 confirm: Duration::from_secs(5),
                 cooldown: Duration::from_secs(120),
@@ -303,4 +291,24 @@ impl Policy {
             state_dir: PathBuf::from("/var/lib/fip-watchdog"),
         }
     }
+}
+
+/// The ladders of `policies/default.yaml`.
+fn default_remedies() -> BTreeMap<Verdict, Vec<StepKind>> {
+    use StepKind::{AnnounceAlias, ApplyAlias, CycleManifest, ReleaseAlias};
+    BTreeMap::from([
+        (Verdict::ManifestShadowed, vec![ApplyAlias]),
+        (Verdict::LoopStalledFipMissing, vec![ApplyAlias, CycleManifest]),
+        (Verdict::LoopStalledFipHeld, vec![AnnounceAlias, CycleManifest]),
+        (Verdict::LoopStalledFollower, vec![CycleManifest]),
+        (Verdict::FipOrphaned, vec![ReleaseAlias, CycleManifest]),
+        (Verdict::FipMissing, vec![ApplyAlias]),
+        (Verdict::FipDuplicated, vec![AnnounceAlias, ReleaseAlias]),
+        (Verdict::LoopBlind, vec![ApplyAlias]),
+        (Verdict::LoopMistaken, vec![ApplyAlias, CycleManifest]),
+        (Verdict::LoopAbsent, vec![ApplyAlias]),
+        (Verdict::PodStuck, vec![ApplyAlias]),
+        (Verdict::KubeletDown, vec![ApplyAlias]),
+        (Verdict::NoQuorum, vec![ReleaseAlias]),
+    ])
 }

@@ -34,6 +34,7 @@ pub const fn steps_for(verdict: Verdict) -> &'static [StepKind] {
         | Verdict::LeaderUnproven
         | Verdict::LeaderFlapping
         | Verdict::ManifestMissing
+        | Verdict::ManifestChanged
         | Verdict::LogStalled
         | Verdict::HostStarved
         | Verdict::Healthy => &[],
@@ -65,6 +66,7 @@ fn specific(verdict: Verdict, step: StepKind) -> Option<&'static str> {
         Verdict::LeaderFlapping => Some("the next leader may be another in a moment"),
         Verdict::ManifestMissing => Some("somebody took the manifest out on purpose, or another program is at work on it"),
         Verdict::HostStarved => Some("under such pressure a silence means nothing, and a FIP that is missing is `fip_missing`"),
+        Verdict::ManifestChanged => Some("the kubelet is replacing the pod, and what the new loop does is not known yet"),
         Verdict::LogStalled => Some("the loop works on, only its log does not"),
         Verdict::Healthy => Some("nothing is wrong"),
         Verdict::NoQuorum => match step {

@@ -187,6 +187,12 @@ pub const KEYS: &[Key] = &[
         Value::Duration(s(10), s(3600), |p| &mut p.watched_loop.stalled_after_log_only),
         "The same when the process cannot be seen.",
     ),
+    bounded(
+        "loop.settle_after_change",
+        Value::Duration(s(60), s(86_400), |p| &mut p.watched_loop.settle_after_change),
+        "How long the loop may take to finish its first round under a changed manifest, before it is judged like any other.",
+        ["the old pod alone takes its grace period, and the new one comes up to 10 s later", ""],
+    ),
     key(
         "cycle.staging_dir",
         Value::Path(|p| &mut p.cycle.staging_dir),

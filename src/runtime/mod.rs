@@ -7,6 +7,7 @@ mod examination;
 pub mod executor;
 mod farewell;
 pub mod gap;
+pub mod known_good;
 pub mod ledger;
 pub mod offload;
 pub mod pause;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::clock;
 use super::executor::{Executor, Hands, NodeHands};
+use super::known_good::KnownGood;
 use super::pause::PauseFile;
 use super::sd_notify::Notifier;
 use super::senses::Senses;
@@ -106,13 +107,23 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     if let Some(fault) = fault {
         tracing::error!(%fault, "the operator's pause");
     }
+    let (known_good, fault) = KnownGood::open(&policy.state_dir);
+    if let Some(fault) = fault {
+        tracing::error!(%fault, "the manifest's known good content");
+    }
     let (server, calls) = ControlServer::bind(&options.runtime_dir.join("control.sock"), Arc::clone(&lock))?;
     let serving = tokio::spawn(server.serve());
     let mut notifier = Notifier::from_env();
     notifier.ready();
     let alias_events = watch_alias(&policy);
-    let world =
-        Node { senses: Senses::new(&policy, table), manifest_watch: watch_manifest(&policy), policy_watch, alias_events, pause };
+    let world = Node {
+        senses: Senses::new(&policy, table),
+        manifest_watch: watch_manifest(&policy),
+        policy_watch,
+        alias_events,
+        pause,
+        known_good,
+    };
     let supervisor = Supervisor::new(Parts { policy, world, executor, past_cycles, audit, notifier, calls });
     supervisor.run(signals.stop()).await;
     serving.abort();

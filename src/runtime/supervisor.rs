@@ -95,7 +95,7 @@ impl<W: World> Supervisor<W> {
         let now = clock::now();
         let summary = PolicySummary::of(&parts.policy, PathBuf::from(parts.world.policy_path()), now);
         Self {
-            machine: Machine::new(now, &parts.past_cycles),
+            machine: Machine::new(now, &parts.past_cycles).knowing(parts.world.known_good()),
             summary,
             spoken: Spoken::new(now),
             gap: GapWatch::new(clock::all()),
@@ -176,6 +176,9 @@ impl<W: World> Supervisor<W> {
             self.parts.executor.examine(&self.parts.policy, decision.verdict, evidence(&observation, now));
         }
         let enforces = self.parts.policy.mode == Mode::Enforce;
+        if enforces && let Some(known_good) = self.machine.known_good() {
+            self.parts.world.keep_known_good(known_good);
+        }
         if self.repeats.take_due(now) && enforces && !self.parts.executor.is_busy(Lane::Alias) {
             self.begin(StepKind::AnnounceAlias, &observation, decision.verdict, true);
         }

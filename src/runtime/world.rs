@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::executor::{Hands, NodeHands};
+use super::known_good::KnownGood;
 use super::pause::{PauseError, PauseFile};
 use super::senses::{Readings, Senses};
 use crate::decision::observation::OperatorPause;
@@ -41,6 +42,12 @@ pub trait World {
     /// The policy's file, for people.
     fn policy_path(&self) -> &Path;
 
+    /// The content of the manifest under which the loop has beaten in a former process.
+    fn known_good(&self) -> Option<String>;
+
+    /// Keeps another one. Must not block.
+    fn keep_known_good(&mut self, sha256: &str);
+
     /// The operator's pause in force at `wall`.
     fn paused(&self, wall: Duration) -> Option<OperatorPause>;
 
@@ -69,6 +76,8 @@ pub struct Node {
     pub manifest_watch: ManifestWatch,
     /// The operator's pause.
     pub pause: PauseFile,
+    /// The manifest's known good content.
+    pub known_good: KnownGood,
 }
 
 impl World for Node {
@@ -109,6 +118,14 @@ impl World for Node {
 
     fn policy_path(&self) -> &Path {
         self.policy_watch.path()
+    }
+
+    fn known_good(&self) -> Option<String> {
+        self.known_good.sha256()
+    }
+
+    fn keep_known_good(&mut self, sha256: &str) {
+        self.known_good.keep(sha256);
     }
 
     fn paused(&self, wall: Duration) -> Option<OperatorPause> {

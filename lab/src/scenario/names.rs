@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::node::Node;
 
 /// The watchdog's verdicts.
-pub const VERDICTS: [&str; 24] = [
+pub const VERDICTS: [&str; 25] = [
     "paused",
     "starting",
     "resumed",
@@ -19,6 +19,7 @@ pub const VERDICTS: [&str; 24] = [
     "leader_flapping",
     "manifest_missing",
     "manifest_shadowed",
+    "manifest_changed",
     "loop_stalled_fip_missing",
     "loop_stalled_fip_held",
     "loop_stalled_follower",

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::Machine;
+use crate::decision::content::Content;
 use crate::decision::guard::Guards;
 use crate::decision::time::Moment;
 use crate::policy::LimitPolicy;
@@ -42,6 +43,8 @@ impl Machine {
         if let Some(strain) = &mut self.strain {
             (strain.since, strain.last) = (older(strain.since), older(strain.last));
         }
+        // The model's manifest has one content: what is remembered of it changes nothing.
+        self.content = Content::default();
         self.budget.age(limits, older);
     }
 }

@@ -12,7 +12,7 @@ use crate::decision::verdict::Verdict;
 pub(super) fn is_standing(decision: &Decision, facts: &Facts) -> bool {
     let idle = decision.start.is_empty() && decision.waiting_on.is_empty();
     let standing = decision.verdict == Verdict::LeaderFlapping
-        || (idle && matches!(decision.verdict, Verdict::LoopBlind | Verdict::ManifestShadowed));
+        || (idle && matches!(decision.verdict, Verdict::LoopBlind | Verdict::ManifestShadowed | Verdict::ManifestChanged));
     standing && facts.holding.as_ref().is_ok_and(|holding| holding.remaining().is_none())
 }
 
@@ -34,6 +34,7 @@ pub(super) const fn lasts(watched_loop: &LoopState) -> Duration {
         LoopState::Mistaken { lasts, .. } => *lasts,
         LoopState::Unknown(_)
         | LoopState::Alive { .. }
+        | LoopState::Renewed { .. }
         | LoopState::Blind { .. }
         | LoopState::LogStalled
         | LoopState::Starved(_)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Machine, RoleKind, Strain};
-use crate::decision::facts::{Holding, LoopState, ROUND_SLACK, Role, last_beat};
+use crate::decision::facts::{Holding, LoopState, ROUND_SLACK, Role, grows_without_rounds, last_beat};
 use crate::decision::judge::Facts;
 use crate::decision::observation::{CyclePhase, KubeletView, LoopVerdict, Observation, Reading};
 use crate::decision::rounds::{Odd, Streak};
@@ -48,6 +48,7 @@ impl Machine {
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         let role_age = age(self.role.since);
         self.terms.note(observation, &policy.etcd, now);
+        self.content.note(observation, now);
         self.rounds.note(observation, &role, void_before);
         let watched_loop = self.loop_state(observation, policy, now, void_before, role_age);
         let last_claim = observation.conflict.fresh().and_then(|view| view.last.as_ref());
@@ -144,14 +145,24 @@ impl Machine {
             None => state,
         };
         let Some(cycle_seen_at) = self.cycle_seen_at else {
-            let settled = role_age >= policy.watched_loop.worst_round();
             return self
-                .led_astray(observation, settled, now)
-                .filter(|_| matches!(state, LoopState::Alive { .. }))
+                .renewed(observation, policy, now.since(void_before), now)
+                .or_else(|| {
+                    let settled = role_age >= policy.watched_loop.worst_round();
+                    self.led_astray(observation, settled, now).filter(|_| matches!(state, LoopState::Alive { .. }))
+                })
                 .unwrap_or(state);
         };
         let beats_again = last_beat(observation).is_some_and(|(_, at)| at > cycle_seen_at);
         if beats_again { state } else { LoopState::Stalled("its pod is being cycled".to_owned()) }
+    }
+
+    /// A loop whose manifest has changed, until it beats, or has had its time for it; a pause of this daemon (`ran_for` ago) starts that anew.
+    fn renewed(&self, observation: &Observation, policy: &Policy, ran_for: Duration, now: Moment) -> Option<LoopState> {
+        let lasts = now.since(self.content.changed_since()?);
+        let worst_round = policy.watched_loop.worst_round();
+        let unrecognised = observation.heartbeat.fresh().is_some_and(|heartbeat| grows_without_rounds(heartbeat, worst_round));
+        (lasts.min(ran_for) < policy.watched_loop.settle_after_change).then_some(LoopState::Renewed { lasts, unrecognised })
     }
 
     /// A loop that finishes its rounds and is no use: blind, or mistaken about a role that is `settled`.

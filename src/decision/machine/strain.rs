@@ -48,6 +48,7 @@ impl Strain {
             }
             LoopState::Unknown(_)
             | LoopState::Alive { .. }
+            | LoopState::Renewed { .. }
             | LoopState::Blind { .. }
             | LoopState::Mistaken { .. }
             | LoopState::LogStalled

@@ -1,0 +1,108 @@
+//! The content of the manifest under which the loop has last beaten, kept across restarts of the daemon.
+//!
+//! Invariant: what is kept is only ever a memory: lost, late or unreadable it costs a minute in which a changed manifest
+//! is taken for unchanged, or an unchanged one is observed; nothing is done because of it. Writing happens on a blocking
+//! thread, at most once a change, and is never waited for.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The file has some 100 bytes.
+const FILE_BYTES_MAX: u64 = 4096;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    sha256: String,
+}
+
+/// The file that keeps the hash.
+#[derive(Debug)]
+pub struct KnownGood {
+    path: PathBuf,
+    kept: Option<String>,
+}
+
+impl KnownGood {
+    /// Reads what a former process kept. The second value says why a file was not understood.
+    #[must_use]
+    pub fn open(state_dir: &Path) -> (Self, Option<String>) {
+        let path = state_dir.join("known-good.json");
+        let (kept, fault) = match read(&path) {
+            Ok(kept) => (Some(kept.sha256), None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => (None, None),
+            Err(error) => (None, Some(format!("{} is not understood and counts as none: {error}", path.display()))),
+        };
+        (Self { path, kept }, fault)
+    }
+
+    /// The hash, lower-case hex of a SHA-256.
+    #[must_use]
+    pub fn sha256(&self) -> Option<String> {
+        self.kept.clone()
+    }
+
+    /// Keeps another hash. Returns at once; a failure is logged, and the next start does without.
+    pub fn keep(&mut self, sha256: &str) {
+        if self.kept.as_deref() == Some(sha256) {
+            return;
+        }
+        self.kept = Some(sha256.to_owned());
+        let (path, kept) = (self.path.clone(), Kept { sha256: sha256.to_owned() });
+        drop(tokio::task::spawn_blocking(move || {
+            if let Err(error) = write(&path, &kept) {
+                tracing::warn!(path = %path.display(), %error, "the manifest's known good content cannot be kept");
+            }
+        }));
+    }
+}
+
+fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
+    let temporary = path.with_extension("json.new");
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(&serde_json::to_vec(kept)?)?;
+    file.sync_all()?;
+    rustix::fs::rename(&temporary, path)?;
+    Ok(())
+}
+
+/// A regular file of bearable size: a pipe in its place must not keep the start waiting.
+fn read(path: &Path) -> std::io::Result<Kept> {
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_survives_a_restart_and_another_one_replaces_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for hash in ["aa", "bb"] {
+            let path = KnownGood::open(dir.path()).0.path;
+            write(&path, &Kept { sha256: hash.to_owned() }).unwrap();
+            let (known, fault) = KnownGood::open(dir.path());
+            assert_eq!((known.sha256().as_deref(), fault), (Some(hash), None));
+        }
+    }
+
+    #[test]
+    fn no_file_is_no_fault_and_a_file_that_is_not_understood_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(KnownGood::open(dir.path()).1, None);
+        fs::File::create(dir.path().join("known-good.json")).unwrap().write_all(b"{").unwrap();
+        let (known, fault) = KnownGood::open(dir.path());
+        assert_eq!(known.sha256(), None);
+        assert!(fault.is_some_and(|fault| fault.contains("known-good.json")));
+    }
+}
