@@ -19,7 +19,7 @@ MODEL_THREADS ?= 2
 # The fuzzer: how long.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help demo demo-lab simulate test setup build unit lint cases scenarios observe crash-matrix model bench fuzz fuzz-keep release install clean
+.PHONY: help demo demo-lab simulate pauses test setup build unit lint cases scenarios observe crash-matrix model bench fuzz fuzz-keep release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,10 @@ crash-matrix: setup ## the manifest cycle killed, failed and cut off from power 
 simulate: ## SEEDS=n whole clusters in virtual time, faults by seed, invariants after each event (two cores: 100,000 in ten minutes)
 	cargo build --profile sim -p fip-sim
 	$(TARGET_DIR)/sim/fip-sim --seeds $(SEEDS) --from $(FROM) --kept sim/kept.txt
+
+pauses: ## pauses of 20, 60 and 600 s of node, loop, watchdog and etcd, at 50 phases each, in virtual time
+	cargo build --profile sim -p fip-sim
+	$(TARGET_DIR)/sim/fip-sim pauses
 
 model: ## the decision core of three nodes against every fault, for MODEL_SECONDS (600) on MODEL_THREADS (2)
 	cargo run --profile sim -p fip-model -- $(MODEL_SECONDS) $(MODEL_THREADS)

@@ -97,6 +97,8 @@ pub struct Checks {
     pub violations: Vec<Violation>,
     /// Steps begun.
     pub steps: u64,
+    /// Which, when and where.
+    pub begun: Vec<(Ms, usize, StepKind)>,
     nodes: [OfNode; NODES],
     two_leases_since: Option<Ms>,
 }
@@ -179,6 +181,7 @@ impl Sim {
     /// A step begins (I3, I4, I5, I8).
     pub fn step_begins(&mut self, node: usize, step: StepKind) {
         self.checks.steps += 1;
+        self.checks.begun.push((self.now, node, step));
         let (now, name) = (self.now, step.name());
         let of_node = &self.checks.nodes[node];
         let looked = of_node.looked;

@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 
 use crate::fault::schedule;
 use crate::run::{self, Outcome};
-use crate::{kept, shrink, story};
+use crate::{kept, pauses, shrink, story};
 
 /// Whole nodes in virtual time: random faults by seed, invariants checked after each event.
 #[derive(Debug, Parser)]
@@ -46,6 +46,12 @@ enum Command {
         /// Which
         name: String,
     },
+    /// Pauses of 20, 60 and 600 s: none is taken for a stall, and every stall beside one is found
+    Pauses {
+        /// At how many phases each
+        #[arg(long, default_value_t = 50)]
+        phases: u64,
+    },
 }
 
 /// What many schedules add up to.
@@ -78,6 +84,10 @@ pub fn main() -> ExitCode {
     let args = Args::parse();
     let broken = match (&args.command, args.seed) {
         (Some(Command::Story { name }), _) => story::tell(name, &mut std::io::stdout()),
+        (Some(Command::Pauses { phases }), _) => {
+            let jobs = usize::try_from(args.jobs).unwrap_or(1);
+            pauses::campaign(*phases, jobs, &mut std::io::stdout())
+        }
         (None, Some(seed)) => show(seed, args.keep.as_deref()),
         (None, None) => many(&args),
     };

@@ -36,6 +36,8 @@ pub enum Fault {
     Stunned,
     Suspended,
     MidStep { strikes: MidStep, after: u32 },
+    LoopAndWatchdogFrozen,
+    WallSteps { seconds: i64 },
     WallJumps { hours: i64 },
     FipDeleted,
     LinkDown,
@@ -119,6 +121,8 @@ impl fmt::Display for Fault {
             Self::Stunned => f.write_str("the machine stands still, its clocks run on"),
             Self::Suspended => f.write_str("the machine is suspended"),
             Self::MidStep { strikes, after } => write!(f, "{strikes:?} in the middle of a step, {after} requests from now"),
+            Self::LoopAndWatchdogFrozen => f.write_str("loop and watchdog stand still, and nobody replaces them"),
+            Self::WallSteps { seconds } => write!(f, "the wall clock jumps by {seconds} s"),
             Self::WallJumps { hours } => write!(f, "the wall clock jumps by {hours} h"),
             Self::FipDeleted => f.write_str("somebody deletes the FIP"),
             Self::LinkDown => f.write_str("the link is down"),
@@ -154,6 +158,7 @@ impl Fault {
                 | Self::WatchdogKilled
                 | Self::WatchdogRestarted
                 | Self::MidStep { .. }
+                | Self::WallSteps { .. }
                 | Self::WallJumps { .. }
                 | Self::FipDeleted
                 | Self::ManifestEdited

@@ -79,7 +79,11 @@ impl Sim {
             Fault::DiskReadOnly => count(&mut node.daemon.read_only, on),
             Fault::LoopStopped => self.loop_stopped(at, on),
             Fault::ChildHangs => self.child_hangs(at, on),
-            Fault::WatchdogStopped => self.daemon_stopped(at, on),
+            Fault::WatchdogStopped => self.daemon_stopped(at, on, true),
+            Fault::LoopAndWatchdogFrozen => {
+                self.loop_stopped(at, on);
+                self.daemon_stopped(at, on, false);
+            }
             Fault::Stunned | Fault::Suspended => self.stand_still(index, on),
             Fault::MidStep { .. } if !on => self.stand_still(index, false),
             Fault::ManifestTakenOut => self.operator_moves_manifest(at, on),
@@ -94,6 +98,7 @@ impl Sim {
             | Fault::WatchdogKilled
             | Fault::WatchdogRestarted
             | Fault::MidStep { .. }
+            | Fault::WallSteps { .. }
             | Fault::WallJumps { .. }
             | Fault::FipDeleted
             | Fault::ManifestEdited
@@ -124,6 +129,7 @@ impl Sim {
             Fault::WatchdogKilled => self.daemon_dies(at),
             Fault::MidStep { after, .. } => self.nodes[at].armed = Some((after, index)),
             Fault::WatchdogRestarted if self.nodes[at].daemon.running => self.acts.push(Act::Stop(at)),
+            Fault::WallSteps { seconds } => self.nodes[at].wall_offset += seconds * 1_000,
             Fault::WallJumps { hours } => self.nodes[at].wall_offset += hours * 3_600_000,
             Fault::FipDeleted if self.nodes[at].address.is_some() => self.set_address(at, None),
             Fault::ManifestEdited => {
@@ -153,6 +159,7 @@ impl Sim {
             | Fault::LoopUnkillable
             | Fault::WatchdogRestarted
             | Fault::WatchdogStopped
+            | Fault::LoopAndWatchdogFrozen
             | Fault::Stunned
             | Fault::Suspended
             | Fault::FipDeleted
@@ -250,12 +257,14 @@ impl Sim {
         self.nodes[at].wakers.drain(..).for_each(std::task::Waker::wake);
     }
 
-    fn daemon_stopped(&mut self, at: usize, on: bool) {
+    fn daemon_stopped(&mut self, at: usize, on: bool, systemd_sees: bool) {
         let daemon = &mut self.nodes[at].daemon;
         if on && daemon.running {
             (daemon.stopped, daemon.stopped_at) = (true, self.now);
             let life = daemon.life;
-            self.after(WATCHDOG_SEC, Event::DaemonStarved { node: at, life });
+            if systemd_sees {
+                self.after(WATCHDOG_SEC, Event::DaemonStarved { node: at, life });
+            }
         } else if !on && daemon.stopped {
             daemon.stopped = false;
             if self.now - daemon.stopped_at >= NOTICED {

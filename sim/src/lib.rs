@@ -21,6 +21,7 @@ pub mod hands;
 pub mod inflict;
 pub mod kept;
 pub mod kubelet;
+pub mod pauses;
 pub mod pod;
 pub mod rest;
 pub mod rng;

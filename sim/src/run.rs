@@ -1,6 +1,7 @@
 //! One schedule from its begin to its rest: the world's task, and a task for each life of a daemon.
 
 use fip_watchdog::audit::Audit;
+use fip_watchdog::decision::step::StepKind;
 use fip_watchdog::runtime::clock;
 use fip_watchdog::runtime::executor::Executor;
 use fip_watchdog::runtime::sd_notify::Notifier;
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub events: u64,
     /// Steps of the daemons.
     pub steps: u64,
+    /// Which, when and where.
+    pub begun: Vec<(Ms, usize, StepKind)>,
     /// The longest time that the client was not served.
     pub outage: Ms,
 }
@@ -85,6 +88,7 @@ async fn world(sim: Sim) -> Outcome {
         lasted: sim.now,
         events: sim.handled,
         steps: sim.checks.steps,
+        begun: std::mem::take(&mut sim.checks.begun),
         outage: sim.client.longest,
     }
 }

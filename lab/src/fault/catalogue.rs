@@ -47,7 +47,7 @@ pub fn catalogue() -> &'static [FaultInfo] {
     &CATALOGUE
 }
 
-static CATALOGUE: [FaultInfo; 32] = [
+static CATALOGUE: [FaultInfo; 33] = [
     fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
     fault(
         "loop-freeze",
@@ -164,6 +164,12 @@ static CATALOGUE: [FaultInfo; 32] = [
         &[optional("mask", "no|yes")],
         "SIGKILL to the watchdog; `yes` keeps systemd from starting it again",
         "unmasks and starts it",
+    ),
+    fault(
+        "watchdog-freeze",
+        &[],
+        "SIGSTOP to the watchdog; systemd replaces it when it has not been fed for 10 s",
+        "SIGCONT, if it still is that one",
     ),
     fault("watchdog-stop", &[], "systemctl stop: an orderly end", "starts it"),
     fault("watchdog-restart", &[], "systemctl restart: an orderly end and a start at once, as an upgrade does", "none"),

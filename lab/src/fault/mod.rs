@@ -105,6 +105,7 @@ async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "kubelet-mode" => kubelet::set_modes(target),
         "kubelet-stop" => kubelet::stop(target).await,
         "watchdog-kill" => watchdog::kill(target).await,
+        "watchdog-freeze" => watchdog::freeze(target).await,
         "watchdog-stop" => watchdog::stop(target).await,
         "watchdog-restart" => watchdog::restart(target).await,
         "watchdog-start" => watchdog::start(target).await,
@@ -152,6 +153,7 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "kubelet-mode" => kubelet::clear_modes(target),
         "kubelet-stop" => kubelet::start(target).await,
         "watchdog-kill" | "watchdog-mask" => watchdog::revive(target).await,
+        "watchdog-freeze" => watchdog::thaw(target).await,
         "watchdog-stop" => watchdog::start(target).await,
         "watchdog-start" => watchdog::stop(target).await,
         // Over by itself, or itself a cure.

@@ -31,6 +31,19 @@ pub(super) async fn kill(target: &Target<'_>) -> anyhow::Result<()> {
     anyhow::bail!("the watchdog comes back although it is masked")
 }
 
+pub(super) async fn freeze(target: &Target<'_>) -> anyhow::Result<()> {
+    let pid = main_process(target, UNIT).await?.context("the watchdog does not run")?;
+    kill_process(pid, Signal::STOP).context("cannot freeze the watchdog")
+}
+
+/// One that took its place meanwhile is none the worse for it.
+pub(super) async fn thaw(target: &Target<'_>) -> anyhow::Result<()> {
+    match main_process(target, UNIT).await? {
+        Some(pid) => kill_process(pid, Signal::CONT).context("cannot thaw the watchdog"),
+        None => Ok(()),
+    }
+}
+
 pub(super) async fn stop(target: &Target<'_>) -> anyhow::Result<()> {
     // The unit may take 45 s to put a manifest back.
     let limit = Duration::from_secs(60);
