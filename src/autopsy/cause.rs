@@ -246,7 +246,7 @@ fn child_hung(evidence: &Evidence, shell: &Process) -> Option<Finding> {
 
 fn disk_full(disk: Option<&Disk>, then: &str) -> Option<Finding> {
     let disk = disk.filter(|disk| disk.is_full())?;
-    let what = if disk.free_bytes < 4096 { format!("{} bytes free", disk.free_bytes) } else { "no inode free".to_owned() };
+    let what = if disk.has_no_bytes() { format!("{} bytes available", disk.available_bytes) } else { "no inode free".to_owned() };
     let said = format!("the file system of the log, at {}, is full ({what}): {then}", disk.path);
     Some(Finding::new(Cause::DiskFull, &said, &format!("df {0}; df -i {0}", disk.path)))
 }

@@ -43,7 +43,14 @@ fn healthy() -> Evidence {
 }
 
 fn disk(free_bytes: u64) -> Disk {
-    Disk { path: "/var/log/pods/x".to_owned(), free_bytes, total_bytes: 1 << 31, free_inodes: 99, total_inodes: 100 }
+    Disk {
+        path: "/var/log/pods/x".to_owned(),
+        free_bytes,
+        available_bytes: free_bytes,
+        total_bytes: 1 << 31,
+        free_inodes: 99,
+        total_inodes: 100,
+    }
 }
 
 /// What a change makes of a healthy loop: its cause, sentence and command.
@@ -220,7 +227,7 @@ fn a_shell_that_died_unnoticed_is_named_with_who_has_not_reaped_it() {
 fn a_full_disk_under_the_log_is_named_whether_the_loop_goes_on_or_blocks() {
     let (cause, sentence, command) = found(|seen| seen.disk = Some(disk(0)));
     assert_eq!((cause, command.as_str()), (Cause::DiskFull, "df /var/log/pods/x; df -i /var/log/pods/x"));
-    assert!(sentence.ends_with("is full (0 bytes free): the loop itself goes on, and its log does not"), "{sentence}");
+    assert!(sentence.ends_with("is full (0 bytes available): the loop itself goes on, and its log does not"), "{sentence}");
     let (cause, sentence, _) = found(|seen| {
         blocked(seen, 0);
         seen.disk = Some(Disk { free_inodes: 0, ..disk(1 << 30) });
@@ -285,6 +292,7 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
         .prop_map(|(fd, target, pipe)| Output { fd, target: target.to_owned(), pipe });
     let disk = prop::option::of((0_u64..9_000, 0_u64..3, 0_u64..3).prop_map(|(free_bytes, free_inodes, total_inodes)| Disk {
         free_bytes,
+        available_bytes: free_bytes,
         free_inodes,
         total_inodes,
         ..disk(0)

@@ -132,8 +132,10 @@ pub struct Log {
 pub struct Disk {
     /// A directory on it.
     pub path: String,
-    /// Free for root, in bytes.
+    /// Free, in bytes, with what only root or only the file system itself may take.
     pub free_bytes: u64,
+    /// Free for everybody, in bytes.
+    pub available_bytes: u64,
     /// Its size in bytes.
     pub total_bytes: u64,
     /// Free inodes.
@@ -142,12 +144,27 @@ pub struct Disk {
     pub total_inodes: u64,
 }
 
+/// The least that is given out.
+const PAGE_BYTES: u64 = 4096;
+
+/// ext4 keeps 2 % of all blocks, 4096 blocks at most, for its own use (`s_resv_clusters` in its super.c), and counts them as free:
+/// 16 MiB at the block size of any disk of that size, and a page of slack.
+const OWN_BYTES_MAX: u64 = 4097 * PAGE_BYTES;
+
 impl Disk {
     /// Whether a log line no longer fits.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        // A page is the least that is given out.
-        self.free_bytes < 4096 || (self.total_inodes > 0 && self.free_inodes == 0)
+        self.has_no_bytes() || (self.total_inodes > 0 && self.free_inodes == 0)
+    }
+
+    /// Whether the room is what is missing.
+    #[must_use]
+    pub const fn has_no_bytes(&self) -> bool {
+        let own = self.total_bytes / 40;
+        let own = if own > OWN_BYTES_MAX { OWN_BYTES_MAX } else { own };
+        // For root, who writes the log, only the file system's own share may be left.
+        self.free_bytes < PAGE_BYTES || (self.available_bytes < PAGE_BYTES && self.free_bytes <= own)
     }
 }
 

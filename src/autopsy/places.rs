@@ -72,6 +72,7 @@ pub(super) fn disk(dir: &Path) -> std::io::Result<Disk> {
     Ok(Disk {
         path: sentence(&dir.to_string_lossy()),
         free_bytes: stat.f_bfree.saturating_mul(stat.f_frsize),
+        available_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
         free_inodes: stat.f_ffree,
         total_inodes: stat.f_files,
@@ -129,8 +130,32 @@ mod tests {
     fn a_file_system_with_room_is_not_full() {
         let root = tempfile::tempdir().unwrap();
         let disk = disk(root.path()).unwrap();
-        assert!(disk.total_bytes > 0 && !Disk { free_bytes: 1 << 20, free_inodes: 9, ..disk.clone() }.is_full());
+        assert!(
+            disk.total_bytes > 0
+                && !Disk { free_bytes: 1 << 20, available_bytes: 1 << 20, free_inodes: 9, ..disk.clone() }.is_full()
+        );
         assert!(Disk { free_bytes: 0, ..disk.clone() }.is_full());
-        assert!(Disk { free_bytes: 1 << 20, total_inodes: 9, free_inodes: 0, ..disk }.is_full());
+        assert!(Disk { free_bytes: 1 << 20, available_bytes: 1 << 20, total_inodes: 9, free_inodes: 0, ..disk }.is_full());
+    }
+
+    #[test]
+    fn what_ext4_keeps_for_itself_is_no_room_for_a_log_line_and_roots_reserve_is() {
+        let disk = |free_bytes, available_bytes, total_bytes| Disk {
+            path: "/".to_owned(),
+            free_bytes,
+            available_bytes,
+            total_bytes,
+            free_inodes: 9,
+            total_inodes: 9,
+        };
+        // Measured: 16 MiB in blocks of 1 KiB, filled by root; 329 blocks count as free, 2 as available.
+        assert!(disk(329 << 10, 2 << 10, 14_073 << 10).is_full());
+        // A node's disk: 16 MiB are the file system's own, the rest is root's.
+        let total = 30 << 30;
+        assert!(
+            disk(16 << 20, 0, total).is_full()
+                && !disk(17 << 20, 0, total).is_full()
+                && !disk(16 << 20, 1 << 20, total).is_full()
+        );
     }
 }

@@ -124,8 +124,8 @@ pub(super) fn opened(autopsy: &Autopsy) -> String {
     lines.extend(seen.frozen.iter().map(|file| format!("frozen   {file}")));
     lines.extend(seen.disk.iter().map(|disk| {
         format!(
-            "disk     {}: {} of {} bytes free, {} of {} inodes",
-            disk.path, disk.free_bytes, disk.total_bytes, disk.free_inodes, disk.total_inodes
+            "disk     {}: {} of {} bytes available, {} of {} inodes",
+            disk.path, disk.available_bytes, disk.total_bytes, disk.free_inodes, disk.total_inodes
         )
     }));
     lines.extend(seen.log.iter().map(|log| format!("log      {}, {} bytes, ends with", log.path, log.bytes)));
