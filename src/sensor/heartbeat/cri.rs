@@ -212,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_records_that_a_runtime_writes_are_kept_whole() {
+        let part = "x".repeat(16 * 1024);
+        let log = format!("1 stderr P {part}\n").repeat(3) + &format!("1 stderr F {part}\n");
+        assert_eq!(lines_of(log.as_bytes()), [part.repeat(4)]);
+        let escaped = "\u{1}".repeat(16 * 1024 - 1);
+        let log = serde_json::json!({ "log": format!("{escaped}\n"), "stream": "stderr", "time": "t" }).to_string() + "\n";
+        assert_eq!(lines_of(log.as_bytes()), [escaped]);
+    }
+
+    #[test]
     fn bytes_that_are_no_text_and_no_frame_are_survived() {
         let log = b"\0\0\0\xff\n\n1 stderr F \xff\xfe\n1 nowhere F x\n1 stderr Q x\nnoise stderr F x\n1 stderr F:tag y\n";
         assert_eq!(lines_of(log), ["\u{fffd}\u{fffd}", "y"]);
@@ -222,13 +232,35 @@ mod tests {
         let mut lines = Lines::default();
         lines.reset_inside_line();
         let mut found = 0;
-        for piece in [&b"stderr F + FIP=1"[..], b"\n1 stderr F a\n"] {
+        // What is left of the line may well look like one.
+        for piece in [&b"1 stderr F + FIP=1"[..], b"\n1 stderr F a\n"] {
             lines.feed(piece, |line| {
                 assert_eq!(line.text, b"a");
                 found += 1;
             });
         }
         assert_eq!(found, 1);
+    }
+
+    #[test]
+    fn what_was_under_way_before_a_loss_is_forgotten() {
+        let mut lines = Lines::default();
+        lines.feed(b"1 stderr P + ret\n1 stdout P out\n1 std", |line| panic!("{line:?}"));
+        lines.reset();
+        let mut found = Vec::new();
+        lines.feed(b"1 stderr F a\n1 stdout F b\n", |line| found.push(line.text.to_vec()));
+        assert_eq!(found, [b"a", b"b"]);
+    }
+
+    #[test]
+    fn all_buffers_count_as_memory() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.memory(), 0);
+        for stream in ["stdout", "stderr"] {
+            lines.feed(format!("1 {stream} P {}\n", "x".repeat(LINE_MAX)).as_bytes(), |line| panic!("{line:?}"));
+        }
+        lines.feed(&[b'x'; RAW_MAX], |line| panic!("{line:?}"));
+        assert!(lines.memory() >= RAW_MAX + 2 * LINE_MAX && lines.memory() <= 512 * 1024, "{}", lines.memory());
     }
 
     #[test]
@@ -250,7 +282,7 @@ mod tests {
             assert!(lines.memory() <= 512 * 1024, "{}", lines.memory());
         }
         lines.feed(b"1 stderr F \n1 stderr F + continue\n", |line| longest = longest.max(line.text.len()));
-        assert!(longest <= LINE_MAX && longest > 1024, "{longest}");
+        assert_eq!(longest, LINE_MAX);
         lines.feed(b"1 stderr F + continue\n", |line| assert_eq!(line.text, b"+ continue"));
     }
 }

@@ -16,13 +16,16 @@ struct Recorder {
     found: Vec<u8>,
     began: usize,
     cuts: usize,
+    /// Of each piece of history.
+    began_inside_a_line: Vec<bool>,
 }
 
 impl Sink for Recorder {
     fn began(&mut self) {
         self.began += 1;
     }
-    fn history(&mut self, bytes: &[u8], _inside_line: bool) {
+    fn history(&mut self, bytes: &[u8], inside_line: bool) {
+        self.began_inside_a_line.push(inside_line);
         self.history.extend_from_slice(bytes);
     }
     fn found(&mut self, bytes: &[u8]) {
@@ -89,6 +92,7 @@ impl Bench {
 #[test]
 fn history_is_told_apart_and_growth_arrives_once() {
     let mut bench = Bench::following("old\n");
+    assert_eq!(bench.got.began_inside_a_line, [false]);
     assert_eq!(bench.poll().unwrap(), "");
     bench.append(&bench.log(), "new\n");
     assert_eq!(bench.poll().unwrap(), "new\n");
@@ -248,5 +252,86 @@ fn history_is_read_from_the_end_alone() {
     let mut bench = Bench::new();
     bench.append(&bench.log(), &"0123456\n".repeat(100_000));
     assert_eq!(bench.poll().unwrap(), "");
-    assert_eq!(bench.got.history.len(), usize::try_from(HISTORY_MAX).unwrap());
+    assert_eq!((bench.got.history.len(), &*bench.got.began_inside_a_line), (64 * 1024, &[true][..]));
+}
+
+#[test]
+fn what_grows_under_our_eyes_is_not_found() {
+    let mut bench = Bench::following("old\n");
+    let other = bench.root.path().join("kube-system_wcp-fip-node_other/wcp-fip/0.log");
+    for text in ["one\n", "two\n"] {
+        bench.append(&bench.log(), text);
+        assert_eq!((bench.poll().unwrap(), &*bench.got.found), (text.to_owned(), &b""[..]));
+    }
+    bench.rename_log("log.20261130-014528");
+    bench.append(&bench.log(), "rotated\n");
+    assert_eq!((bench.poll().unwrap(), &*bench.got.found), ("rotated\n".to_owned(), &b""[..]));
+    // A log that was known, and is changed to because it grew.
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    bench.append(&other, "other\n");
+    let all: String = (0..3).map(|_| bench.poll().unwrap()).collect();
+    assert_eq!(all, "other\n");
+    bench.append(&bench.log(), "again\n");
+    let mut found = 0;
+    let all: String = (0..3).map(|_| (bench.poll().unwrap(), found += bench.got.found.len()).0).collect();
+    assert_eq!((&*all, found), ("again\n", 0));
+}
+
+#[test]
+fn what_a_new_file_holds_is_found_and_what_follows_two_seconds_later_is_not() {
+    let mut bench = Bench::following("old\n");
+    let look = |bench: &mut Bench, change: &dyn Fn(&Bench)| {
+        change(bench);
+        let all = bench.poll().unwrap();
+        (all, String::from_utf8(bench.got.found.clone()).unwrap())
+    };
+    let truncate = |bench: &Bench| File::options().write(true).open(bench.log()).unwrap().set_len(0).unwrap();
+    let changes: [&dyn Fn(&Bench); 2] = [&truncate, &|bench| fs::remove_file(bench.log()).unwrap()];
+    for change in changes {
+        change(&bench);
+        let (all, found) = look(&mut bench, &|bench| bench.append(&bench.log(), "first\n"));
+        assert_eq!((&*all, &*found), ("first\n", "first\n"));
+        let (all, found) = look(&mut bench, &|bench| bench.append(&bench.log(), "a second later\n"));
+        assert_eq!((&*all, &*found), ("a second later\n", "a second later\n"));
+        let (all, found) = look(&mut bench, &|bench| bench.append(&bench.log(), "two seconds later\n"));
+        assert_eq!((&*all, &*found), ("two seconds later\n", ""));
+    }
+}
+
+#[test]
+fn a_log_that_shrank_since_it_was_last_seen_is_read_from_its_beginning() {
+    let mut bench = Bench::new();
+    let other = bench.root.path().join("kube-system_wcp-fip-node_other/wcp-fip/0.log");
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    bench.append(&other, "a long line of the other pod\n");
+    File::options().write(true).open(&other).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    bench.append(&bench.log(), "old\n");
+    assert_eq!((bench.poll().unwrap(), &*bench.got.history), (String::new(), &b"old\n"[..]));
+    File::options().write(true).open(&other).unwrap().set_len(0).unwrap();
+    bench.append(&other, "new\n");
+    let all: String = (0..3).map(|_| bench.poll().unwrap()).collect();
+    assert_eq!(all, "new\n");
+}
+
+#[test]
+fn a_path_that_cannot_be_looked_at_is_an_error_and_not_a_removed_log() {
+    let mut bench = Bench::following("old\n");
+    let rotated = bench.rename_log("log.20261130-014528");
+    std::os::unix::fs::symlink(bench.log(), bench.log()).unwrap();
+    assert!(matches!(bench.poll(), Err(FollowError::Read { .. })));
+    fs::remove_file(bench.log()).unwrap();
+    rustix::fs::rename(&rotated, bench.log()).unwrap();
+    bench.append(&bench.log(), "new\n");
+    assert_eq!(bench.poll().unwrap(), "new\n");
+}
+
+#[test]
+fn a_log_longer_than_the_longest_backlog_is_followed_without_a_loss() {
+    let mut bench = Bench::new();
+    bench.append(&bench.log(), "");
+    // A hole costs no disk.
+    File::options().write(true).open(bench.log()).unwrap().set_len(40 * 1024 * 1024).unwrap();
+    assert_eq!(bench.poll().unwrap(), "");
+    bench.append(&bench.log(), "new\n");
+    assert_eq!((bench.poll().unwrap(), bench.got.cuts), ("new\n".to_owned(), 0));
 }

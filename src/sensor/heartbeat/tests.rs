@@ -211,8 +211,11 @@ fn a_cycle_is_followed_to_the_new_pods_log() {
     assert_eq!(bench.unknown(), format!("no log directory {pattern} exists"));
     assert_eq!(bench.sensor.pod_uid().as_deref(), Some("uid"));
     append(&bench.log("uid", 0), &cri(&round(2)));
-    assert_eq!(revision(&bench.view()), Some(2));
-    assert_eq!(bench.view().following_since, Moment::from_origin(Duration::from_secs(bench.seconds - 5)));
+    let view = bench.view();
+    let now = bench.now();
+    assert_eq!((revision(&view), view.following_since), (Some(2), now));
+    assert_eq!((view.last_beat_at, view.last_growth_at), (Some(now), Some(now)));
+    assert_eq!(bench.view().following_since, now);
 }
 
 #[test]
