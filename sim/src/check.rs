@@ -374,7 +374,9 @@ impl Sim {
             | AuditEvent::PauseRecorded(_)
             | AuditEvent::SenseLost { .. }
             | AuditEvent::SenseFound { .. }
-            | AuditEvent::HangAutopsied { .. } => {}
+            | AuditEvent::HangAutopsied { .. }
+            | AuditEvent::EtcdAlarmRaised { .. }
+            | AuditEvent::EtcdAlarmCleared { .. } => {}
         }
     }
 

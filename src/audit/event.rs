@@ -58,6 +58,10 @@ pub enum AuditEvent {
     PauseRecorded(PauseRecord),
     /// A hung loop was examined, before anything was killed.
     HangAutopsied { verdict: Verdict, autopsy: Box<Autopsy> },
+    /// etcd raised alarms, in its own words; all that are up. They change nothing about the FIP.
+    EtcdAlarmRaised { alarms: Vec<String> },
+    /// None is up any more.
+    EtcdAlarmCleared { held_for: Duration },
 }
 
 /// One journal entry: the fields of the audit, before they are put in the journal's own format.
@@ -106,6 +110,8 @@ impl AuditEvent {
             Self::SenseFound { .. } => EventKind::SenseFound,
             Self::PauseRecorded(_) => EventKind::PauseRecorded,
             Self::HangAutopsied { .. } => EventKind::HangAutopsied,
+            Self::EtcdAlarmRaised { .. } => EventKind::EtcdAlarmRaised,
+            Self::EtcdAlarmCleared { .. } => EventKind::EtcdAlarmCleared,
         }
     }
 
@@ -115,16 +121,19 @@ impl AuditEvent {
         match self {
             Self::VerdictChanged { to, .. } => severity(*to),
             Self::PolicyRejected { .. } | Self::StepFailed { .. } => Priority::Error,
-            Self::StepRefused { .. } | Self::CycleRecovered { .. } | Self::SenseLost { .. } | Self::HangAutopsied { .. } => {
-                Priority::Warning
-            }
+            Self::StepRefused { .. }
+            | Self::CycleRecovered { .. }
+            | Self::SenseLost { .. }
+            | Self::HangAutopsied { .. }
+            | Self::EtcdAlarmRaised { .. } => Priority::Warning,
             Self::Started { .. }
             | Self::Stopping { .. }
             | Self::PolicyLoaded { .. }
             | Self::PlanStarted { .. }
             | Self::StepSucceeded { .. }
             | Self::SenseFound { .. }
-            | Self::PauseRecorded(_) => Priority::Notice,
+            | Self::PauseRecorded(_)
+            | Self::EtcdAlarmCleared { .. } => Priority::Notice,
             Self::StepStarted { .. } => Priority::Info,
             Self::LeaseRenewed { .. } => Priority::Debug,
         }
@@ -184,6 +193,14 @@ impl AuditEvent {
                 .proven(json!({ "sense": sense })),
             Self::PauseRecorded(record) => pause_recorded(*record),
             Self::HangAutopsied { verdict, autopsy } => autopsied(*verdict, autopsy),
+            Self::EtcdAlarmRaised { alarms } => {
+                let alarms = sentences(alarms);
+                let list = alarms.join("; ");
+                said(format!("etcd raises an alarm: {list}"), &list).proven(json!({ "alarms": alarms }))
+            }
+            Self::EtcdAlarmCleared { held_for } => {
+                plain(format!("etcd's alarm is over after {}", span(*held_for))).lasting(*held_for)
+            }
         }
     }
 }

@@ -38,11 +38,15 @@ pub enum EventKind {
     PauseRecorded,
     /// A hung loop was examined, before anything was killed.
     HangAutopsied,
+    /// etcd raised an alarm, such as NOSPACE.
+    EtcdAlarmRaised,
+    /// etcd's alarms are over.
+    EtcdAlarmCleared,
 }
 
 impl EventKind {
     /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Started,
         Self::Stopping,
         Self::PolicyLoaded,
@@ -59,6 +63,8 @@ impl EventKind {
         Self::SenseFound,
         Self::PauseRecorded,
         Self::HangAutopsied,
+        Self::EtcdAlarmRaised,
+        Self::EtcdAlarmCleared,
     ];
 
     /// The value of `FIP_EVENT`.
@@ -81,6 +87,8 @@ impl EventKind {
             Self::SenseFound => "sense_found",
             Self::PauseRecorded => "pause_recorded",
             Self::HangAutopsied => "hang_autopsied",
+            Self::EtcdAlarmRaised => "etcd_alarm_raised",
+            Self::EtcdAlarmCleared => "etcd_alarm_cleared",
         }
     }
 
@@ -104,6 +112,8 @@ impl EventKind {
             Self::SenseFound => "651c852f576a4e95807b45dd01281e31",
             Self::PauseRecorded => "a7ba1fa28e664e6aa643eac0ca614747",
             Self::HangAutopsied => "345c03e27e5f490288eb72b8b8072927",
+            Self::EtcdAlarmRaised => "35c3a12214ab41959631637421ade9e8",
+            Self::EtcdAlarmCleared => "9f78594e34d640ef97cf4f399e709487",
         }
     }
 

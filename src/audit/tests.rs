@@ -110,6 +110,8 @@ fn every_event() -> Vec<AuditEvent> {
         AuditEvent::SenseFound { sense: "etcd", lost_for: duration },
         AuditEvent::PauseRecorded(pause()),
         AuditEvent::HangAutopsied { verdict, autopsy: Box::new(autopsy()) },
+        AuditEvent::EtcdAlarmRaised { alarms: vec!["memberID:4711 alarm:NOSPACE".to_owned()] },
+        AuditEvent::EtcdAlarmCleared { held_for: duration },
     ]
 }
 
@@ -135,6 +137,8 @@ fn the_fields_of_every_entry_are_exactly_those_of_the_contract() {
         &["FIP_DURATION_MS", "FIP_EVIDENCE"],
         &["FIP_DURATION_MS", "FIP_EVIDENCE"],
         &["FIP_AUTOPSY", "FIP_CAUSE", "FIP_COMMAND", "FIP_DURATION_MS", "FIP_EVIDENCE", "FIP_REASON", "FIP_VERDICT"],
+        &["FIP_EVIDENCE", "FIP_REASON"],
+        &["FIP_DURATION_MS"],
     ];
     for ((event, kind), own) in every_event().iter().zip(EventKind::ALL).zip(own) {
         assert_eq!(event.kind(), kind);

@@ -151,6 +151,11 @@ pub struct EtcdStatus {
 }
 
 impl EtcdStatus {
+    /// The alarms among [`Self::errors`] (`memberID:4711 alarm:NOSPACE`): the cluster's, whichever member is asked.
+    pub fn alarms(&self) -> impl Iterator<Item = &str> {
+        self.errors.iter().map(|error| error.trim()).filter(|error| error.contains("alarm:"))
+    }
+
     /// Whether the member says that it leads. A claim, not a proof.
     #[must_use]
     pub const fn claims_to_lead(&self) -> bool {

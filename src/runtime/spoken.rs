@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::audit::text::sentence;
 use crate::audit::{Audit, AuditEvent, evidence};
-use crate::decision::observation::{Observation, Reading};
+use crate::decision::observation::{EtcdView, Observation, Reading};
 use crate::decision::plan::{Decision, WaitingOn};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::Policy;
+
+/// Two kinds of alarm on each of at most seven members.
+const ALARMS_MAX: usize = 14;
 
 /// The last things said.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub struct Spoken {
     planned_for: Option<Moment>,
     refused: BTreeSet<String>,
     lost: BTreeMap<&'static str, Moment>,
+    alarms: BTreeSet<String>,
+    alarms_since: Moment,
 }
 
 impl Spoken {
@@ -29,12 +35,15 @@ impl Spoken {
             planned_for: None,
             refused: BTreeSet::new(),
             lost: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            alarms_since: now,
         }
     }
 
     /// Says what is new in this round.
     pub fn say(&mut self, audit: &Audit, observation: &Observation, decision: &Decision, policy: &Policy, now: Moment) {
         self.say_senses(audit, observation, now);
+        self.say_alarms(audit, &observation.etcd, now);
         if decision.verdict != self.verdict {
             audit.emit(&AuditEvent::VerdictChanged {
                 from: self.verdict,
@@ -78,6 +87,21 @@ impl Spoken {
                 (Some(_), Some(_)) | (None, None) => {}
             }
         }
+    }
+
+    /// etcd's alarms are the whole cluster's. A member that does not answer leaves what it said last.
+    fn say_alarms(&mut self, audit: &Audit, etcd: &Reading<EtcdView>, now: Moment) {
+        let Reading::Fresh { value: EtcdView::Answered(status), .. } = etcd else { return };
+        let alarms: BTreeSet<String> = status.alarms().take(ALARMS_MAX).map(sentence).collect();
+        if !alarms.is_subset(&self.alarms) {
+            if self.alarms.is_empty() {
+                self.alarms_since = now;
+            }
+            audit.emit(&AuditEvent::EtcdAlarmRaised { alarms: alarms.iter().cloned().collect() });
+        } else if alarms.is_empty() && !self.alarms.is_empty() {
+            audit.emit(&AuditEvent::EtcdAlarmCleared { held_for: now.since(self.alarms_since) });
+        }
+        self.alarms = alarms;
     }
 
     /// A plan is said once for each time that its verdict begins to hold.
@@ -131,5 +155,40 @@ fn unknown<T>(reading: &Reading<T>) -> Option<String> {
     match reading {
         Reading::Unknown(reason) => Some(reason.clone()),
         Reading::Fresh { .. } | Reading::Stale { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::observation::{EtcdFault, EtcdStatus};
+
+    #[test]
+    fn an_alarm_is_said_once_another_one_beside_it_again_and_the_end_when_none_is_left() {
+        let (audit, at) = (Audit::new(None, None, false), Moment::default());
+        let mut spoken = Spoken::new(at);
+        let counted = || {
+            let counters = audit.counters();
+            (counters["etcd_alarm_raised"], counters["etcd_alarm_cleared"])
+        };
+        let answered = |errors: &[&str]| {
+            let errors = errors.iter().map(|error| (*error).to_owned()).collect();
+            Reading::Fresh { value: EtcdView::Answered(EtcdStatus { errors, ..EtcdStatus::default() }), at }
+        };
+        let silent = Reading::Fresh { value: EtcdView::Unreachable(EtcdFault::TimedOut), at };
+        let (space, corrupt) = ("memberID:4711 alarm:NOSPACE ", "memberID:4711 alarm:CORRUPT ");
+        for (reading, expected) in [
+            (answered(&["etcdserver: no leader"]), (0, 0)),
+            (answered(&[space]), (1, 0)),
+            (answered(&[space, "etcdserver: no leader"]), (1, 0)),
+            (silent, (1, 0)),
+            (answered(&[space, corrupt]), (2, 0)),
+            (answered(&[corrupt]), (2, 0)),
+            (answered(&[]), (2, 1)),
+            (answered(&[]), (2, 1)),
+        ] {
+            spoken.say_alarms(&audit, &reading, at);
+            assert_eq!(counted(), expected, "{reading:?}");
+        }
     }
 }
