@@ -48,24 +48,43 @@ impl Authority {
         write_file(&directory.join("ca.crt"), self.certificate.as_bytes(), PUBLIC)?;
         write_file(&directory.join("ca.key"), self.key.as_bytes(), SECRET)?;
         self.write_leaf(directory, "server", node_name, &server_names)?;
+        self.write_expired(directory, "server", node_name, &server_names)?;
         self.write_leaf(directory, "peer", node_name, &server_names)?;
         self.write_leaf(directory, "healthcheck-client", "kube-etcd-healthcheck-client", &[])
     }
 
+    /// Beside the leaf of that name another one, over, with the same key: for the fault that swaps them.
+    fn write_expired(&self, directory: &Path, file: &str, common_name: &str, names: &[String]) -> anyhow::Result<()> {
+        let pem = std::fs::read_to_string(directory.join(format!("{file}.key")))
+            .with_context(|| format!("cannot read etcd's {file} key"))?;
+        let key = KeyPair::from_pem(&pem).with_context(|| format!("cannot read etcd's {file} key"))?;
+        let mut params = leaf(common_name, names)?;
+        params.not_after = date_time_ymd(2021, 1, 1);
+        let certificate =
+            params.signed_by(&key, &self.issuer).with_context(|| format!("cannot sign etcd's expired {file} certificate"))?;
+        write_file(&directory.join(format!("{file}.crt.expired")), certificate.pem().as_bytes(), PUBLIC)
+    }
+
     fn write_leaf(&self, directory: &Path, file: &str, common_name: &str, names: &[String]) -> anyhow::Result<()> {
-        let mut params = params(common_name, names)?;
-        params.use_authority_key_identifier_extension = true;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        if !names.is_empty() {
-            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
-        }
+        let params = leaf(common_name, names)?;
         let key = KeyPair::generate().with_context(|| format!("cannot generate the key of etcd's {file}"))?;
         let certificate =
             params.signed_by(&key, &self.issuer).with_context(|| format!("cannot sign etcd's {file} certificate"))?;
         write_file(&directory.join(format!("{file}.crt")), certificate.pem().as_bytes(), PUBLIC)?;
         write_file(&directory.join(format!("{file}.key")), key.serialize_pem().as_bytes(), SECRET)
     }
+}
+
+/// A client's, and a server's where it has names.
+fn leaf(common_name: &str, names: &[String]) -> anyhow::Result<CertificateParams> {
+    let mut params = params(common_name, names)?;
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    if !names.is_empty() {
+        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+    }
+    Ok(params)
 }
 
 fn params(common_name: &str, names: &[String]) -> anyhow::Result<CertificateParams> {

@@ -47,7 +47,7 @@ pub fn catalogue() -> &'static [FaultInfo] {
     &CATALOGUE
 }
 
-static CATALOGUE: [FaultInfo; 33] = [
+static CATALOGUE: [FaultInfo; 39] = [
     fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
     fault(
         "loop-freeze",
@@ -88,12 +88,31 @@ static CATALOGUE: [FaultInfo; 33] = [
          127.0.0.1:2379 get no answer, so that curl takes its whole -m (the watchdog's open connection goes on)",
         "SIGCONT, and connections are answered again",
     ),
+    fault(
+        "loop-caches-answer",
+        &[],
+        "the loop's curl gives the answer of now for ever, in this container; the next one asks anew",
+        "every curl asks etcd",
+    ),
     fault("etcd-stop", &[], "SIGSTOP to etcd: connections are accepted and nothing answers", "SIGCONT"),
     fault(
         "etcd-kill",
         &[optional("restart", "yes|no")],
         "SIGKILL to etcd; `no` keeps systemd from starting it again",
         "starts it if it does not run",
+    ),
+    fault("etcd-restart", &[], "systemctl restart: an orderly end and a start at once, as an upgrade does", "none"),
+    fault(
+        "etcd-nospace",
+        &[],
+        "restarts the node's etcd with a quota of 2 MiB and writes until it is spent: the cluster has a NOSPACE alarm and takes no writes",
+        "the default quota again, and the alarm is disarmed",
+    ),
+    fault(
+        "certs-expire",
+        &[],
+        "etcd's server certificate, which is the loop's client certificate too, has expired; open connections go on",
+        "the good one is back",
     ),
     fault(
         "etcd-unreachable",
@@ -122,6 +141,18 @@ static CATALOGUE: [FaultInfo; 33] = [
     ),
     fault("fip-del", &[], "deletes the floating IP from eth0", "none: who is to put it back is what is being tested"),
     fault("fip-add", &[], "adds the floating IP to eth0, for ever, without announcing it", "deletes it"),
+    fault(
+        "client-keeps-arp",
+        &[],
+        "the client's neighbour entries are good for an hour, as a router's are: only an announcement changes them. The node is of no matter",
+        "30 s again",
+    ),
+    fault(
+        "client-misses-announcement",
+        &[],
+        "the next announcement of the floating IP does not reach the client, as when a packet is lost. The node is of no matter",
+        "none is lost any more",
+    ),
     fault(
         "node-freeze",
         &[optional("seconds", "(until healed)")],

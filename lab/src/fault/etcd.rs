@@ -18,6 +18,11 @@ const MOVE_LIMIT: Duration = Duration::from_secs(8);
 /// A restart setting of the unit, gone with the next boot like everything in the node.
 const NO_RESTART: &str = "/run/systemd/system/etcd.service.d/fip-lab.conf";
 
+/// The quota of the unit, likewise.
+const SMALL_QUOTA: &str = "/run/systemd/system/etcd.service.d/fip-lab-quota.conf";
+/// A member is ready within a second or two of its start, when there is a leader; writes wait for a leader too.
+const RESTART_LIMIT: Duration = Duration::from_secs(40);
+
 /// The main process of a unit of the node, as the host sees it; none when it does not run.
 pub(super) async fn main_process(target: &Target<'_>, unit: &str) -> anyhow::Result<Option<Pid>> {
     let text = target.run(&["systemctl", "show", "--property=MainPID", "--value", unit]).await?;
@@ -62,6 +67,42 @@ pub(super) async fn kill(target: &Target<'_>) -> anyhow::Result<()> {
         target.shell(script, &[NO_RESTART]).await?;
     }
     kill_process(etcd(target).await?, Signal::KILL).context("cannot kill etcd")
+}
+
+pub(super) async fn restart(target: &Target<'_>) -> anyhow::Result<()> {
+    // It is ready when it has a leader; an election may be on its way.
+    target.lab.exec_ok(target.node, &["systemctl", "restart", UNIT], RESTART_LIMIT).await?;
+    Ok(())
+}
+
+pub(super) async fn spend_quota(target: &Target<'_>) -> anyhow::Result<()> {
+    let script = "mkdir -p \"${1%/*}\"; printf '[Service]\\nEnvironment=ETCD_QUOTA_BACKEND_BYTES=2097152\\n' >\"$1\"; \
+                  systemctl daemon-reload; systemctl restart \"$2\"; \
+                  for i in 1 2 3 4 5 6 7 8; do \
+                  said=$(head -c 1000000 /dev/zero | tr '\\0' x | etcdctl put fip-lab/filler$i 2>&1) && continue; \
+                  case $said in *'space exceeded'*) exit 0 ;; *) echo \"$said\" >&2; exit 1 ;; esac; done; echo 'eight writes fit' >&2; exit 1";
+    let argv = ["sh", "-euc", script, "fip-lab", SMALL_QUOTA, UNIT];
+    target.lab.exec_ok(target.node, &argv, RESTART_LIMIT).await?;
+    Ok(())
+}
+
+pub(super) async fn free_quota(target: &Target<'_>) -> anyhow::Result<()> {
+    let script = "rm -f \"$1\"; systemctl daemon-reload; systemctl restart \"$2\"; etcdctl alarm disarm";
+    let argv = ["sh", "-euc", script, "fip-lab", SMALL_QUOTA, UNIT];
+    target.lab.exec_ok(target.node, &argv, RESTART_LIMIT).await?;
+    Ok(())
+}
+
+pub(super) async fn expire_certificate(target: &Target<'_>) -> anyhow::Result<()> {
+    let script = "cd /etc/kubernetes/pki/etcd; [ -e server.crt.good ] || cp -p server.crt server.crt.good; \
+                  cp server.crt.expired .fip-lab; mv -f .fip-lab server.crt";
+    target.shell(script, &[]).await?;
+    Ok(())
+}
+
+pub(super) async fn renew_certificate(target: &Target<'_>) -> anyhow::Result<()> {
+    target.shell("cd /etc/kubernetes/pki/etcd; [ ! -e server.crt.good ] || mv -f server.crt.good server.crt", &[]).await?;
+    Ok(())
 }
 
 pub(super) async fn start(target: &Target<'_>) -> anyhow::Result<()> {

@@ -4,6 +4,8 @@
 //! first, whoever injected it. Every heal is idempotent: healing what is well is success.
 
 mod catalogue;
+mod client;
+mod curl;
 mod etcd;
 mod kubelet;
 pub(crate) mod log_disk;
@@ -88,12 +90,18 @@ async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "child-hang" => process::hang_child(target).await,
         "etcd-stop" => etcd::stop(target).await,
         "etcd-kill" => etcd::kill(target).await,
+        "loop-caches-answer" => curl::cache_answer(target).await,
+        "certs-expire" => etcd::expire_certificate(target).await,
+        "etcd-restart" => etcd::restart(target).await,
+        "etcd-nospace" => etcd::spend_quota(target).await,
         "etcd-unreachable" => etcd::cut_off(target).await,
         "move-leader" => etcd::move_leader(target).await,
         "link-down" => network::link_down(target).await,
         "partition" => network::partition(target).await,
         "fip-del" => network::delete_fip(target).await,
         "fip-add" => network::add_fip(target).await,
+        "client-keeps-arp" => client::keep_neighbours(target, client::HOUR).await,
+        "client-misses-announcement" => client::miss_announcement(target).await,
         "node-freeze" => machine::freeze(target).await,
         "disk-full" => machine::fill_disk(target).await,
         "clock-jump" => machine::jump_clock(target).await,
@@ -140,6 +148,11 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "child-hang" => process::release_child(target).await,
         "etcd-stop" => etcd::resume(target).await,
         "etcd-kill" => etcd::start(target).await,
+        "loop-caches-answer" => curl::ask_anew(target).await,
+        "certs-expire" => etcd::renew_certificate(target).await,
+        "etcd-nospace" => etcd::free_quota(target).await,
+        "client-keeps-arp" => client::keep_neighbours(target, client::DEFAULT).await,
+        "client-misses-announcement" => client::hear_again(target).await,
         "etcd-unreachable" => etcd::let_in(target).await,
         "link-down" => network::link_up(target).await,
         "partition" => network::join(target).await,
@@ -158,7 +171,7 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "watchdog-start" => watchdog::stop(target).await,
         // Over by itself, or itself a cure.
         "loop-kill" | "move-leader" | "fip-del" | "manifest-restore" | "manifest-touch" | "watchdog-unmask"
-        | "watchdog-restart" => Ok(()),
+        | "watchdog-restart" | "etcd-restart" => Ok(()),
         other => anyhow::bail!("there is no fault {other:?}"),
     }
 }

@@ -137,6 +137,7 @@ impl Checker {
             Expect::Outage(bound) => bound.at_most.is_none() && bound.at_least.is_none(),
             Expect::Verdicts(bound) => bound.in_order.is_empty() && bound.never.is_empty(),
             Expect::Steps(bound) => bound.in_order.is_empty() && bound.never.is_empty() && bound.only.is_none(),
+            Expect::Says(bound) => bound.text.trim().is_empty(),
             Expect::TwoHolders(_)
             | Expect::HolderAtEnd(_)
             | Expect::FipGoneToEnd(_)

@@ -32,6 +32,8 @@ pub enum Expect {
     WroteNothing(NodeSince),
     /// The watchdogs of these nodes did, counted in the same way: the counting can fail.
     ChangedSomething(NodeSince),
+    /// An audit entry of each of these nodes contains a text.
+    Says(SaysBound),
     /// How much the watchdogs of these nodes log.
     JournalQuiet(QuietBound),
     /// What the autopsies on these nodes found.
@@ -60,6 +62,7 @@ impl Expect {
             | Self::ChangedSomething(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Verdicts(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Steps(bound) => (Some(&bound.node), bound.since.as_ref()),
+            Self::Says(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::JournalQuiet(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Autopsy(bound) => (Some(&bound.node), bound.since.as_ref()),
         }
@@ -154,6 +157,18 @@ pub struct StepsBound {
     pub never: Vec<StepName>,
     /// None but these began; `[]` is no action at all.
     pub only: Option<Vec<StepName>>,
+    /// From this mark on.
+    pub since: Option<String>,
+}
+
+/// What must be in the audit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SaysBound {
+    /// Whose.
+    pub node: NodeRef,
+    /// In the message or the reason of one entry.
+    pub text: String,
     /// From this mark on.
     pub since: Option<String>,
 }

@@ -2,7 +2,7 @@
 //!
 //! `docs/scenarios.md` explains each word; `check` holds what the types cannot say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -22,6 +22,9 @@ pub struct Scenario {
     pub name: Spanned<String>,
     /// What happens in it, in a sentence or two.
     pub story: String,
+    /// Which incidents it replays, by the numbers of `tests/cases/`.
+    #[serde(default)]
+    pub cases: BTreeSet<u8>,
     /// What the lab should be like.
     #[serde(default)]
     pub lab: LabWishes,

@@ -1,5 +1,6 @@
 //! Where scenarios are, and reading them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,19 +62,70 @@ pub fn list(json: bool) -> anyhow::Result<ExitCode> {
     paths.sort();
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let Some(scenarios) = load(&names)? else { return Ok(ExitCode::from(super::REFUSED)) };
+    super::print(&if json { document(&scenarios) } else { text(&scenarios) });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn document(scenarios: &[Scenario]) -> String {
+    let one = |one: &Scenario| serde_json::json!({ "name": one.name.value, "story": one.story.trim(), "cases": one.cases });
+    serde_json::Value::from(scenarios.iter().map(one).collect::<Vec<_>>()).to_string() + "\n"
+}
+
+fn text(scenarios: &[Scenario]) -> String {
     let mut out = String::new();
-    if json {
-        let list: Vec<_> =
-            scenarios.iter().map(|one| serde_json::json!({ "name": one.name.value, "story": one.story.trim() })).collect();
-        out = serde_json::Value::from(list).to_string() + "\n";
-    } else {
-        for scenario in &scenarios {
-            out.push_str(&format!("{}\n", scenario.name.value));
-            for line in super::paint::fold(&scenario.story, 92) {
-                out.push_str(&format!("    {line}\n"));
-            }
+    for scenario in scenarios {
+        out.push_str(&format!("{}\n", scenario.name.value));
+        for line in super::paint::fold(&scenario.story, 92) {
+            out.push_str(&format!("    {line}\n"));
         }
     }
-    super::print(&out);
-    Ok(ExitCode::SUCCESS)
+    out.push_str("\nincidents (tests/cases/) and the scenarios that replay them\n");
+    for (case, names) in by_case(scenarios) {
+        out.push_str(&format!("{case:>4}  {}\n", names.join(", ")));
+    }
+    out
+}
+
+/// Each incident with the scenarios that replay it.
+fn by_case(scenarios: &[Scenario]) -> BTreeMap<u8, Vec<&str>> {
+    let mut cases: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
+    for scenario in scenarios {
+        for case in &scenario.cases {
+            cases.entry(*case).or_default().push(&scenario.name.value);
+        }
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Incidents that need real nodes to be believed.
+    const IN_THE_LAB: [u8; 23] = [1, 5, 9, 12, 13, 14, 17, 18, 20, 21, 23, 26, 27, 28, 34, 35, 36, 37, 38, 41, 45, 46, 48];
+
+    fn all() -> Vec<Scenario> {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let mut paths: Vec<String> = entries.map(|path| path.display().to_string()).collect();
+        paths.sort();
+        load(&paths).unwrap().unwrap()
+    }
+
+    #[test]
+    fn every_incident_that_needs_real_nodes_has_a_scenario() {
+        let scenarios = all();
+        let cases = by_case(&scenarios);
+        let missing: Vec<u8> = IN_THE_LAB.into_iter().filter(|case| !cases.contains_key(case)).collect();
+        assert!(missing.is_empty(), "no scenario says `cases: [N]` for {missing:?}");
+    }
+
+    #[test]
+    fn a_scenario_that_is_named_after_an_incident_says_its_number() {
+        for scenario in all() {
+            let name = &scenario.name.value;
+            let Some(number) = name.strip_prefix("case-").and_then(|rest| rest.split('-').next()?.parse().ok()) else { continue };
+            assert!(scenario.cases.contains(&number), "{name} does not say `cases: [{number}]`");
+        }
+    }
 }

@@ -100,6 +100,12 @@ impl Evidence {
                     self.counted(node, |deeds| deeds.judge_something(since))
                 })
             }
+            Expect::Says(bound) => self.each(&bound.node, &format!("says \"{}\"", bound.text), |node| {
+                let has = |text: &String| text.contains(&bound.text);
+                let mut audits = self.audits(node, run.since(bound.since.as_deref()));
+                let found = audits.find(|audit| has(&audit.message) || audit.reason.as_ref().is_some_and(has));
+                found.map_or((false, "nothing of the kind".to_owned()), |audit| (true, format!("in {}", audit.event)))
+            }),
             Expect::JournalQuiet(bound) => self.quiet(bound),
             Expect::Autopsy(bound) => self.each(&bound.node, &format!("finds the cause {}", bound.cause), |node| {
                 let autopsies =

@@ -144,3 +144,28 @@ fn a_variable_that_a_failed_run_never_bound_is_named() {
     run.variables.clear();
     assert_eq!(judge(&run, "never_holds: { node: $F }"), (false, "$F was never bound".to_owned()));
 }
+
+#[test]
+fn what_is_said_may_stand_in_the_message_or_in_the_reason_and_not_before_the_mark() {
+    let said = |at, message: &str, reason: Option<&str>| {
+        let audit = Audit {
+            event: "verdict_changed".to_owned(),
+            message: message.to_owned(),
+            reason: reason.map(str::to_owned),
+            ..Audit::default()
+        };
+        ev(at, 2, What::Audit(audit))
+    };
+    let run = evidence(vec![said(1.0, "too early", None), said(10.0, "loop_blind", Some("the certificate has expired"))]);
+    assert_eq!(judge(&run, "says: { node: $F, text: certificate }"), (true, "in verdict_changed".to_owned()));
+    assert!(judge(&run, "says: { node: $F, text: blind }").0);
+    assert!(!judge(&run, "says: { node: $F, text: early }").0);
+    assert!(!judge(&run, "says: { node: all, text: certificate }").0, "only one node said it");
+}
+
+#[test]
+fn a_watchdog_that_nobody_counted_is_neither_proven_quiet_nor_seen_to_act() {
+    let run = evidence(Vec::new());
+    assert!(!judge(&run, "wrote_nothing: { node: $F }").0);
+    assert!(!judge(&run, "changed_something: { node: $F }").0);
+}
