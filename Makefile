@@ -19,7 +19,7 @@ MODEL_THREADS ?= 2
 # The fuzzer: how long.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help demo demo-lab simulate pauses test setup build unit lint cases scenarios observe crash-matrix model bench fuzz fuzz-keep mutants release install clean
+.PHONY: help demo demo-lab simulate pauses test setup build unit lint cases scenarios observe crash-matrix model bench fuzz fuzz-keep mutants mutants-decision release install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -95,6 +95,14 @@ MUTATED := cri parser trace follow candidates mod
 mutants: ## which changes of the heartbeat sensor its tests do not notice (an hour and more)
 	@cargo mutants --version >/dev/null 2>&1 || cargo install cargo-mutants --locked
 	cargo mutants --package fip-watchdog --timeout 120 $(MUTATED:%=--file src/sensor/heartbeat/%.rs) -- --lib sensor::heartbeat
+
+# Only the tests that judge the decision core; the random histories and the model check are left out for speed.
+DECIDED ?= $(filter-out src/decision/machine/aged.rs,$(wildcard src/decision/*.rs src/decision/machine/*.rs))
+mutants-decision: ## the same for the decision core (hours; DECIDED=src/decision/judge.rs for one file)
+	@cargo mutants --version >/dev/null 2>&1 || cargo install cargo-mutants --locked
+	cargo mutants --package fip-watchdog --timeout 240 --output target $(DECIDED:%=--file %) -- --lib --test decision_table --test decision_holders \
+	  --test decision_release --test decision_flapping --test decision_units --test golden -- --skip strict:: \
+	  $(addprefix --skip ,actuator:: audit:: autopsy:: cli:: control:: policy:: runtime:: sensor::)
 
 .PHONY: fuzz-tool
 fuzz-tool:

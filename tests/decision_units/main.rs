@@ -1,0 +1,7 @@
+//! The parts of the decision core, each by itself: what a reading comes to, and what each condition forbids.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod facts;
+mod safety;
+mod scene;
