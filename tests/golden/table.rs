@@ -1,6 +1,6 @@
 //! The table of all cases that `make cases` prints, and what is said about one that failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -106,7 +106,8 @@ pub fn table(outcomes: &[Outcome]) -> String {
 #[derive(Deserialize)]
 struct Scenario {
     name: String,
-    case: Option<u32>,
+    #[serde(default)]
+    cases: BTreeSet<u32>,
 }
 
 /// The lab's scenarios by the number of the case that they replay.
@@ -118,8 +119,8 @@ fn scenarios() -> BTreeMap<String, Vec<String>> {
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
         let scenario: Scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        if let Some(case) = scenario.case {
-            found.entry(case.to_string()).or_default().push(scenario.name);
+        for case in scenario.cases {
+            found.entry(case.to_string()).or_default().push(scenario.name.clone());
         }
     }
     found
