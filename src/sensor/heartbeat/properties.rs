@@ -76,6 +76,13 @@ fn rounds<'log>(pieces: impl IntoIterator<Item = &'log [u8]>) -> Vec<FinishedRou
     found
 }
 
+#[test]
+fn what_the_parser_holds_is_counted() {
+    let mut parser = BeatParser::new();
+    parser.feed(&[b'x'; 4096], |round| panic!("{round:?}"));
+    assert!((4096..=512 * 1024).contains(&parser.memory()), "{}", parser.memory());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 

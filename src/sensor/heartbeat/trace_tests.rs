@@ -167,6 +167,8 @@ fn an_answer_without_leader_is_a_followers_round() {
 #[test]
 fn without_a_word_of_the_loop_the_numbers_are_compared() {
     assert_eq!(the_beat(&format!("{}+ '[' 1 ']'\n", query(FOLLOWS))).verdict, LoopVerdict::Follower);
+    let nothing = LoopVerdict::QueryFailed("the answer led to no conclusion".to_owned());
+    assert_eq!(the_beat(&format!("{}+ '[' 1 ']'\n", query(LEADS))).verdict, nothing);
 }
 
 #[test]
@@ -224,4 +226,41 @@ fn a_real_bash_is_understood() {
         assert_eq!(all.len(), 20, "{all:?}");
         assert!(all.iter().all(|beat| beat.verdict == verdict), "{all:?}");
     }
+}
+
+#[test]
+fn another_query_begins_a_round_once_the_last_one_led_to_something() {
+    let asked = format!("{CURL}\n+ out={LEADS}\n");
+    for conclusion in ["Is the current leader!\n", "+ fip_assign\n", "+ clean_up\n", "+ return 4\n"] {
+        assert_eq!(beats(&format!("{asked}{conclusion}{CURL}\n")).len(), 1, "{conclusion}");
+    }
+    assert_eq!(beats(&format!("{asked}{asked}{CURL}\n")), [], "a query that led to nothing is tried again");
+    assert_eq!(the_beat(&format!("{asked}Is the current leader!\n{CURL}\n")).verdict, LoopVerdict::Leader);
+}
+
+#[test]
+fn an_answer_after_a_rounds_end_begins_the_next_one_with_its_numbers() {
+    let failed = format!("{CURL}\n+ out=\n+ '[' 7 -ne 0 ']'\n+ continue\n");
+    let answered = format!("+ out={FOLLOWS}\n+ return 4\n+ clean_up\n+ continue\n");
+    let all = beats(&format!("{failed}{answered}{answered}"));
+    assert_eq!(all.iter().map(|beat| beat.revision).collect::<Vec<_>>(), [None, Some(7_378_603), Some(7_378_603)]);
+    let once = beats(&format!("+ out={FOLLOWS}\n+ return 4\n+ out={FOLLOWS}\n+ '[' 1 ']'\n"));
+    assert_eq!(once.iter().map(|beat| beat.revision).collect::<Vec<_>>(), [Some(7_378_603); 2]);
+}
+
+#[test]
+fn a_curl_to_elsewhere_is_no_query() {
+    let elsewhere =
+        "+ curl https://127.0.0.1:6443/healthz\n+ echo /maintenance/status\n+ ip addr delete 192.168.111.200 dev eth0\n";
+    assert_eq!(the_beat(&follower_round(elsewhere)), seen(LoopVerdict::Follower, LoopFip::Removed));
+}
+
+#[test]
+fn only_the_first_test_after_the_query_is_of_curls_status() {
+    let tests = "+ '[' 0 -ne 0 ']'\n+ '[' 7 -ne 0 ']'\n+ return 1\n+ '[' 1 -ne 0 ']'\n";
+    let failed = the_beat(&format!("{CURL}\n+ out=\n{tests}+ continue\n"));
+    assert_eq!(failed.verdict, LoopVerdict::QueryFailed("curl exit status 7".to_owned()));
+    let cleaned = the_beat(&format!("{CURL}\n+ out=\n+ clean_up\n+ '[' 1 -eq 0 ']'\n+ continue\n"));
+    assert_eq!(cleaned.verdict, LoopVerdict::QueryFailed("no status in the answer".to_owned()));
+    assert_eq!(beats(&format!("{}+ '[' 4 -ne 0 ']'\n+ continue\n", query(FOLLOWS))), [], "jq's status ends nothing");
 }
