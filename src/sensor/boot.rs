@@ -1,7 +1,7 @@
 //! Whether the units that the policy waits for after a boot are active.
 //!
 //! Asked of systemd, by `systemctl show`: a oneshot unit that did its work has no process that could be seen
-//! (docs/decisions/0010). Only within the first minutes after a boot by `CLOCK_BOOTTIME`, and never again once all were active:
+//! (docs/decisions/0011). Only within the first minutes after a boot by `CLOCK_BOOTTIME`, and never again once all were active:
 //! a restart of this daemon on a node that has been up for longer asks nothing.
 //!
 //! Invariant: bounded. Each question has a deadline, its child is killed when that is over, and the whole ends at
