@@ -203,10 +203,11 @@ fn log_pipe_blocked(evidence: &Evidence) -> Option<Finding> {
     Some(Finding::new(Cause::LogPipeBlocked, &format!("{said}; {who}"), &command))
 }
 
-/// The shell's output pipe that a process is blocked in writing to.
+/// The shell's output pipe that a process is blocked in writing to. One that was found empty a moment before was being drained.
 fn written_pipe<'a>(evidence: &'a Evidence, process: &Process) -> Option<&'a Output> {
     let sleeps_in_pipe = process.wchan.as_deref().is_none_or(|wchan| wchan.contains("pipe"));
-    let pipes = || evidence.outputs.iter().filter(|output| output.target.starts_with("pipe:"));
+    let holds_some = |output: &Output| output.pipe.as_ref().is_none_or(|pipe| pipe.bytes > 0);
+    let pipes = || evidence.outputs.iter().filter(|output| output.target.starts_with("pipe:") && holds_some(output));
     match &process.syscall {
         Some(syscall) => {
             let writes = sleeps_in_pipe && matches!(syscall.name.as_str(), "write" | "writev");

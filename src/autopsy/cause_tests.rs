@@ -97,8 +97,26 @@ fn a_subshell_in_the_same_pipe_counts_and_another_pipe_does_not() {
 }
 
 #[test]
+fn a_write_to_a_pipe_that_was_found_empty_is_no_blocked_loop() {
+    let drained = found(|seen| {
+        blocked(seen, 0);
+        for output in &mut seen.outputs {
+            output.pipe.as_mut().unwrap().bytes = 0;
+        }
+    });
+    assert_eq!(drained.0, Cause::Unknown, "{}", drained.1);
+}
+
+#[test]
 fn without_the_right_to_see_system_calls_the_kernels_function_is_enough() {
-    let old = |wchan: &str| found(|seen| seen.processes[0].wchan = Some(wchan.to_owned())).0;
+    // Nor to open the pipe, which is the same right: how full it is remains unknown.
+    let old = |wchan: &str| {
+        let unseen = |seen: &mut Evidence| {
+            seen.processes[0].wchan = Some(wchan.to_owned());
+            seen.outputs.iter_mut().for_each(|output| output.pipe = None);
+        };
+        found(unseen).0
+    };
     assert_eq!((old("pipe_write"), old("pipe_read")), (Cause::LogPipeBlocked, Cause::Unknown));
 }
 
