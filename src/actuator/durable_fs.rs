@@ -112,6 +112,13 @@ impl Fs {
         Ok(Dir { fd, path: path.to_owned() })
     }
 
+    /// Opens a directory that is not reached by a link in its last component.
+    pub(crate) fn open_own_dir(&self, path: &Path) -> Result<Dir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = self.call("open directory", path, || Ok(fs::openat(CWD, path, flags, Mode::empty())?))?;
+        Ok(Dir { fd, path: path.to_owned() })
+    }
+
     /// Makes a directory of mode 0700; one that exists is success. Its name is on disk then, also if it was
     /// made by an earlier life that died before it came to that.
     pub(crate) fn make_dir(&self, path: &Path) -> Result<()> {
@@ -260,6 +267,20 @@ impl Fs {
     /// Renames within a directory of ours, over what is there.
     pub(crate) fn rename_over(&self, dir: &Dir, from: &OsStr, to: &OsStr) -> Result<()> {
         self.call("replace", &dir.path.join(to), || Ok(fs::renameat(&dir.fd, from, &dir.fd, to)?))
+    }
+
+    /// Puts a file of ours with this content under the name `to`, by way of the name `aside`: what is found under `to` is whole.
+    /// A leftover under `aside` is removed first, whatever it is but a directory.
+    pub(crate) fn replace_whole(&self, dir: &Dir, (aside, to): (&OsStr, &OsStr), content: &[u8]) -> Result<()> {
+        self.unlink(dir, aside)?;
+        let file = self.create_new(dir, aside)?;
+        let written = self.write(&file, content).and_then(|()| self.sync(&file)).and_then(|()| self.rename_over(dir, aside, to));
+        if let Err(error) = written {
+            // On a full disk half a file takes room that somebody may need.
+            self.unlink(dir, aside).ok();
+            return Err(error);
+        }
+        self.sync_dir(dir)
     }
 
     /// Removes a name; one that is absent is success.

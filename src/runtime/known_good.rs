@@ -4,15 +4,14 @@
 //! is taken for unchanged, or an unchanged one is observed; nothing is done because of it. Writing happens on a blocking
 //! thread, at most once a change, and is never waited for.
 
-use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::small_file;
+
 /// The file has some 100 bytes.
-const FILE_BYTES_MAX: u64 = 4096;
+const FILE_BYTES_MAX: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
@@ -61,24 +60,11 @@ impl KnownGood {
 }
 
 fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
-    let temporary = path.with_extension("json.new");
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(&serde_json::to_vec(kept)?)?;
-    file.sync_all()?;
-    rustix::fs::rename(&temporary, path)?;
-    Ok(())
+    small_file::replace(path, &serde_json::to_vec(kept)?)
 }
 
-/// A regular file of bearable size: a pipe in its place must not keep the start waiting.
 fn read(path: &Path) -> std::io::Result<Kept> {
-    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(serde_json::from_slice(&bytes)?)
+    Ok(serde_json::from_slice(&small_file::read(path, FILE_BYTES_MAX)?)?)
 }
 
 #[cfg(test)]
@@ -100,7 +86,7 @@ mod tests {
     fn no_file_is_no_fault_and_a_file_that_is_not_understood_is_named() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(KnownGood::open(dir.path()).1, None);
-        fs::File::create(dir.path().join("known-good.json")).unwrap().write_all(b"{").unwrap();
+        small_file::replace(&dir.path().join("known-good.json"), b"{").unwrap();
         let (known, fault) = KnownGood::open(dir.path());
         assert_eq!(known.sha256(), None);
         assert!(fault.is_some_and(|fault| fault.contains("known-good.json")));

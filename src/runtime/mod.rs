@@ -14,6 +14,7 @@ pub mod pause;
 pub mod sd_notify;
 pub mod senses;
 pub mod signals;
+pub(crate) mod small_file;
 pub mod spoken;
 pub mod startup;
 pub mod stderr;

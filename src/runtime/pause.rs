@@ -4,13 +4,12 @@
 //! new one. A file that cannot be read is no pause: it is reported, and the watchdog stays armed.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::small_file;
 use crate::audit::text::millis;
 use crate::decision::observation::OperatorPause;
 
@@ -21,7 +20,7 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(24 * 3600);
 const REASON_MAX: usize = 500;
 
 /// A kept pause has some 600 bytes at most.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
+const FILE_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a pause could not be kept.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +60,7 @@ impl PauseFile {
     #[must_use]
     pub fn open(state_dir: &Path) -> (Self, Option<String>) {
         let path = state_dir.join("pause.json");
-        let (kept, fault) = match read(&path) {
+        let (kept, fault) = match small_file::read(&path, FILE_BYTES_MAX) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(kept) => (Some(kept), None),
                 Err(error) => (None, Some(format!("{} is not understood and counts as no pause: {error}", path.display()))),
@@ -116,25 +115,8 @@ impl PauseFile {
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
-        let temporary = self.path.with_extension("json.new");
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(&serde_json::to_vec(kept)?)?;
-        file.sync_all()?;
-        rustix::fs::rename(&temporary, &self.path)?;
-        Ok(())
+        small_file::replace(&self.path, &serde_json::to_vec(kept)?)
     }
-}
-
-/// At most [`FILE_BYTES_MAX`] of a regular file: a pipe in its place must not keep the start waiting.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -167,8 +149,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_understood_is_no_pause_and_is_reported() {
         let dir = tempfile::tempdir().unwrap();
-        let mut file = fs::File::create(dir.path().join("pause.json")).unwrap();
-        file.write_all(b"{").unwrap();
+        small_file::replace(&dir.path().join("pause.json"), b"{").unwrap();
         let (file, fault) = PauseFile::open(dir.path());
         assert!(fault.unwrap().contains("pause.json is not understood"));
         assert_eq!(file.in_force(NOON), None);

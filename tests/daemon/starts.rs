@@ -5,7 +5,10 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::bench::{Daemon, Node, Refused, write};
+use fip_watchdog::control::client;
+use fip_watchdog::control::protocol::{Request, Response};
+
+use crate::bench::{Daemon, LIMIT, Node, Refused, write};
 
 /// Nothing but the lock file may be left, unlocked.
 fn assert_refused(node: &Node, refused: &Refused, code: i32, faults: &[&str]) {
@@ -130,8 +133,30 @@ fn something_else_in_the_place_of_the_socket_is_left_alone() {
 fn state_that_is_no_file_keeps_nobody_waiting() {
     let node = Node::new();
     fs::create_dir(node.path("state")).unwrap();
-    for name in ["pause.json", "cycle.journal"] {
+    for name in ["pause.json", "pause.json.new", "cycle.journal", "known-good.json", "known-good.json.new", "autopsies"] {
         mknodat(CWD, node.path("state").join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }
-    node.start().until_says("pause.json cannot be read and counts as no pause: it is no regular file");
+    let daemon = node.start();
+    daemon.until_says("pause.json cannot be read and counts as no pause: it is no regular file");
+    daemon.until_says("known-good.json is not understood and counts as none: it is no regular file");
+    let pause = Request::Pause { length: LIMIT, reason: "a pipe lies where this is staged".to_owned() };
+    let answer = client::ask(&node.socket(), &pause, LIMIT).unwrap();
+    assert!(matches!(answer, Response::Paused { .. }), "{answer:?}");
+    assert!(fs::symlink_metadata(node.path("state/pause.json")).unwrap().is_file());
+}
+
+#[test]
+fn a_link_where_state_is_staged_is_not_followed() {
+    let node = Node::new();
+    fs::create_dir(node.path("state")).unwrap();
+    write(&node.path("other"), "of somebody else");
+    for name in ["pause.json.new", "known-good.json", "known-good.json.new"] {
+        std::os::unix::fs::symlink(node.path("other"), node.path("state").join(name)).unwrap();
+    }
+    let daemon = node.start();
+    let pause = Request::Pause { length: LIMIT, reason: "a link lies where this is staged".to_owned() };
+    let answer = client::ask(&node.socket(), &pause, LIMIT).unwrap();
+    assert!(matches!(answer, Response::Paused { .. }), "{answer:?}");
+    drop(daemon);
+    assert_eq!(fs::read_to_string(node.path("other")).unwrap(), "of somebody else");
 }
