@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use super::Autopsy;
-use crate::actuator::durable_fs::{Dir, Fs, FsError};
+use crate::actuator::durable_fs::{Fs, FsError};
+use crate::runtime::small_file;
+use crate::runtime::startup::chain;
 
 /// How many are kept.
 pub const KEPT: usize = 16;
@@ -26,7 +28,7 @@ pub fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("autopsies")
 }
 
-/// The numbers of those that are kept, oldest first.
+/// The numbers of those that are kept, oldest first; whatever the names belong to.
 ///
 /// # Errors
 /// The directory cannot be listed. One that is not there holds none.
@@ -35,7 +37,6 @@ pub fn numbers(state_dir: &Path) -> std::io::Result<Vec<u32>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let number = |name: &OsStr| name.to_str()?.strip_suffix(".json")?.parse().ok();
     let mut numbers: Vec<u32> = entries.flatten().filter_map(|entry| number(&entry.file_name())).collect();
     numbers.sort_unstable();
     Ok(numbers)
@@ -51,26 +52,29 @@ fn name(number: u32) -> OsString {
     format!("{number:04}.json").into()
 }
 
+/// The number of a name that [`name`] gives, and of no other: `+1.json` is nothing of ours.
+fn number(file: &OsStr) -> Option<u32> {
+    let number = file.to_str()?.strip_suffix(".json")?.parse().ok()?;
+    (name(number) == file).then_some(number)
+}
+
 /// Reads one.
 ///
 /// # Errors
-/// It is not there, cannot be read, is too large, or is no autopsy.
+/// It is not there, is no regular file, cannot be read, is too large, or is no autopsy.
 pub fn read(state_dir: &Path, number: u32) -> std::io::Result<Autopsy> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(BYTES_MAX).unwrap_or(u64::MAX);
-    std::fs::File::open(path(state_dir, number))?.take(limit).read_to_end(&mut bytes)?;
-    serde_json::from_slice(&bytes).map_err(std::io::Error::other)
+    serde_json::from_slice(&small_file::read(&path(state_dir, number), BYTES_MAX)?).map_err(std::io::Error::other)
 }
 
 /// Writes an autopsy under the next number, and removes what is too old.
 ///
 /// # Errors
-/// A call failed, or the document is too large; nothing that was there is lost.
+/// A call failed, the document is too large, or the directory is reached by a link; nothing that was there is lost.
 pub(super) fn write(fs: &Fs, state_dir: &Path, autopsy: &mut Autopsy) -> Result<u32, FsError> {
     let path = directory(state_dir);
     let failed = |call, source| FsError { call, path: path.clone(), source };
     fs.make_dir(&path)?;
+    let dir = fs.open_own_dir(&path)?;
     let mut known = numbers(state_dir).map_err(|source| failed("list", source))?;
     let number = known.last().map_or(1, |last| last.saturating_add(1));
     autopsy.number = Some(number);
@@ -78,24 +82,13 @@ pub(super) fn write(fs: &Fs, state_dir: &Path, autopsy: &mut Autopsy) -> Result<
     if document.len() > BYTES_MAX {
         return Err(failed("write", Errno::FBIG.into()));
     }
-    let dir = fs.open_dir(&path)?;
-    put(fs, &dir, &name(number), &document)?;
+    fs.replace_whole(&dir, (OsStr::new(ASIDE), &name(number)), &document)?;
     known.push(number);
     for old in &known[..known.len().saturating_sub(KEPT)] {
-        fs.unlink(&dir, &name(*old))?;
+        // Something that is no file must not keep the others from being removed.
+        if let Err(error) = fs.unlink(&dir, &name(*old)) {
+            tracing::warn!(error = %chain(&error), "an old autopsy stays");
+        }
     }
     Ok(number)
-}
-
-fn put(fs: &Fs, dir: &Dir, name: &OsStr, document: &[u8]) -> Result<(), FsError> {
-    let aside = OsStr::new(ASIDE);
-    fs.unlink(dir, aside)?;
-    let file = fs.create_new(dir, aside)?;
-    let written = fs.write(&file, document).and_then(|()| fs.sync(&file)).and_then(|()| fs.rename_over(dir, aside, name));
-    if let Err(error) = written {
-        // On a full disk half a file takes room that somebody may need.
-        fs.unlink(dir, aside).ok();
-        return Err(error);
-    }
-    fs.sync_dir(dir)
 }

@@ -3,6 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
@@ -162,6 +163,43 @@ fn the_newest_are_kept_and_can_be_read_back() {
     let kept = store::read(state.path(), 20).unwrap();
     assert_eq!(kept, Autopsy { number: Some(20), ..written(20) });
     assert_eq!(std::fs::read_dir(store::directory(state.path())).unwrap().count(), store::KEPT);
+}
+
+#[test]
+fn what_is_nothing_of_ours_in_the_directory_does_not_let_it_grow() {
+    let state = tempfile::tempdir().unwrap();
+    let dir = store::directory(state.path());
+    std::fs::create_dir_all(dir.join("0001.json")).unwrap();
+    for odd in ["+2.json", "3.json", "99999999999999999999.json", "-1.json", "x.json", ".json", "0004.json.new"] {
+        std::fs::File::create(dir.join(odd)).unwrap();
+    }
+    mknodat(CWD, dir.join("0002.json"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    assert!(store::read(state.path(), 2).is_err(), "a pipe keeps nobody waiting");
+    for number in 3..=40 {
+        assert_eq!(store::write(&Fs::default(), state.path(), &mut written(number)).unwrap(), u32::try_from(number).unwrap());
+        let numbers = store::numbers(state.path()).unwrap();
+        assert!(numbers.len() <= store::KEPT + 1, "{numbers:?}");
+    }
+    assert_eq!(store::read(state.path(), 40).unwrap().wall_ms, written(40).wall_ms);
+}
+
+#[test]
+fn the_last_number_is_used_again_when_there_is_no_further_one() {
+    let state = tempfile::tempdir().unwrap();
+    std::fs::create_dir(store::directory(state.path())).unwrap();
+    std::fs::File::create(store::path(state.path(), u32::MAX)).unwrap();
+    for _ in 0..20 {
+        assert_eq!(store::write(&Fs::default(), state.path(), &mut written(1)).unwrap(), u32::MAX);
+    }
+    assert_eq!(store::numbers(state.path()).unwrap(), [u32::MAX]);
+}
+
+#[test]
+fn a_link_in_the_directorys_place_is_not_followed() {
+    let (state, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(other.path(), store::directory(state.path())).unwrap();
+    store::write(&Fs::default(), state.path(), &mut written(1)).unwrap_err();
+    assert_eq!(std::fs::read_dir(other.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -100,9 +100,13 @@ fn text(happened: &[Happened], autopsies: &[Autopsy]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Those that are kept, oldest first; one that is not whole is left out.
+/// The newest that are kept, oldest first; one that is not whole is left out.
 fn autopsies(state_dir: &Path) -> io::Result<Vec<Autopsy>> {
-    Ok(store::numbers(state_dir)?.into_iter().filter_map(|number| store::read(state_dir, number).ok()).collect())
+    let numbers = store::numbers(state_dir)?;
+    let newest = numbers.into_iter().rev().filter_map(|number| store::read(state_dir, number).ok()).take(store::KEPT);
+    let mut autopsies: Vec<Autopsy> = newest.collect();
+    autopsies.reverse();
+    Ok(autopsies)
 }
 
 fn one(args: &HistoryArgs, number: u32) -> Told {
