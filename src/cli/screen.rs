@@ -18,11 +18,21 @@ const STEPS_SHOWN: usize = 6;
 /// Pauses on the screen.
 const PAUSES_SHOWN: usize = 3;
 
-/// A value as one line of JSON.
+/// A value as one line of JSON, every control character in it escaped: JSON itself allows those beyond ASCII.
 #[must_use]
 pub fn json(value: &impl Serialize) -> String {
     // Plain values only, so this cannot fail; if it did, an empty object is valid JSON at least.
-    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned()) + "\n"
+    let line = serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned());
+    let mut escaped = String::with_capacity(line.len() + 1);
+    for character in line.chars() {
+        if character.is_control() {
+            // Writing to a string cannot fail.
+            write!(escaped, "\\u{:04x}", u32::from(character)).ok();
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped + "\n"
 }
 
 /// The screen for `status`.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
+use super::line::Happened;
 use crate::audit::EventKind;
 use crate::audit::journald::IDENTIFIER;
 
@@ -46,6 +47,12 @@ pub enum JournalError {
         /// What it said.
         complaint: String,
     },
+    /// What it says is not what this version of it says.
+    #[error("journalctl's answer is not understood")]
+    NotUnderstood,
+    /// It says too much.
+    #[error("journalctl's answer is longer than {} MiB; ask for fewer entries (--lines)", ANSWER_BYTES_MAX >> 20)]
+    TooLong,
     /// It takes too long.
     #[error("journalctl has not answered within {} s", .0.as_secs())]
     TooSlow(Duration),
@@ -95,11 +102,11 @@ async fn answer(program: &OsStr, question: &Question) -> Result<String, JournalE
     };
     let mut child = command.spawn().map_err(unusable)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (text, complaint) = tokio::join!(read(stdout, ANSWER_BYTES_MAX), read(stderr, COMPLAINT_BYTES_MAX));
-    let (text, complaint) = (text.map_err(JournalError::Unusable)?, complaint.map_err(JournalError::Unusable)?);
+    let complaint = async { read(stderr, COMPLAINT_BYTES_MAX).await.map_err(JournalError::Unusable) };
+    let (text, complaint) = tokio::try_join!(whole(stdout), complaint)?;
     let status = child.wait().await.map_err(JournalError::Unusable)?;
     let complaint = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
-    let has_entries = text.lines().any(|line| line.starts_with('{'));
+    let has_entries = text.lines().any(|line| Happened::parse(line).is_some());
     // Without the right it shows what little the user may see, which of a system service is nothing.
     if !has_entries && (complaint.contains("permission") || complaint.contains("not seeing messages")) {
         return Err(JournalError::NotPermitted(complaint));
@@ -108,7 +115,22 @@ async fn answer(program: &OsStr, question: &Question) -> Result<String, JournalE
     if !status.success() && (has_entries || !complaint.is_empty()) {
         return Err(JournalError::Failed { status, complaint });
     }
+    // What is no entry is a remark of an old version, as "-- No entries --".
+    if !has_entries && text.lines().any(|line| !line.trim().is_empty() && !line.starts_with("-- ")) {
+        return Err(JournalError::NotUnderstood);
+    }
     Ok(text)
+}
+
+/// All of an answer. One without an end is left alone as soon as it is too long: its newest entries come last.
+async fn whole(stream: Option<impl AsyncRead + Unpin>) -> Result<String, JournalError> {
+    let Some(stream) = stream else { return Ok(String::new()) };
+    let mut bytes = Vec::new();
+    stream.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut bytes).await.map_err(JournalError::Unusable)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > ANSWER_BYTES_MAX {
+        return Err(JournalError::TooLong);
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// At most so many bytes; the rest is read and dropped, so that the writer is not held up.
@@ -154,7 +176,8 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_asked_for_roots_entries_of_each_kind_that_is_told() {
-        let script = "#!/bin/sh\nprintf '{\"args\":\"%s\"}\\n' \"$*\"\n";
+        let entry = r#"{"__REALTIME_TIMESTAMP":"1","FIP_EVENT":"started","args":"%s"}"#;
+        let script = &format!("#!/bin/sh\nprintf '{entry}\\n' \"$*\"\n");
         let text = asked(script, LONG).await.unwrap();
         for part in ["--lines=3", "SYSLOG_IDENTIFIER=fip-watchdog _UID=0 FIP_EVENT=started", "FIP_EVENT=hang_autopsied"] {
             assert!(text.contains(part), "{text}");
@@ -171,6 +194,10 @@ mod tests {
         assert!(error.to_string().ends_with("Failed to parse timestamp: soon"), "{error}");
         let error = asked("#!/bin/sh\nexec sleep 600\n", Duration::from_millis(200)).await.unwrap_err();
         assert!(matches!(error, JournalError::TooSlow(_)), "{error}");
+        let error = asked("#!/bin/sh\nprintf '\\377\\n{\\000}\\n[1]\\n{}\\n'", LONG).await.unwrap_err();
+        assert!(matches!(error, JournalError::NotUnderstood), "{error}");
+        let error = asked("#!/bin/sh\nexec cat /dev/zero\n", LONG).await.unwrap_err();
+        assert!(matches!(error, JournalError::TooLong), "{error}");
         let error = ask(OsStr::new("/nonexistent/journalctl"), &ANY, LONG).await.unwrap_err();
         assert!(matches!(error, JournalError::Missing(_)), "{error}");
     }

@@ -249,3 +249,11 @@ fn an_explanation_of_nothing_says_why_nothing_is_done() {
         assert!(text.contains("\nWhat it would do\n          nothing"), "{text}");
     }
 }
+
+#[test]
+fn json_holds_no_control_character_and_says_the_same() {
+    let text = "a\u{1b}[31m\u{7f}\u{9b}31m\nö\"";
+    let line = json(&text);
+    assert_eq!(line.trim_end(), r#""a\u001b[31m\u007f\u009b31m\nö\"""#);
+    assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+}
