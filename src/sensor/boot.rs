@@ -7,6 +7,7 @@
 //! Invariant: bounded. Each question has a deadline, its child is killed when that is over, and the whole ends at
 //! `boot.hold_off_max`. What systemd does not say is waited for until then. Cancel-safe.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -54,7 +55,11 @@ impl BootSensor {
         let reason = match &self.asked {
             Some((at, reason)) if now.since(*at) < ASK_EVERY => reason.clone(),
             Some(_) | None => {
-                let waited_for = self.ask(&policy.wait_for).await.map(|answer| not_active(&answer));
+                let units: BTreeSet<&str> = policy.wait_for.split_whitespace().collect();
+                let waited_for = match self.ask(&units).await {
+                    Ok(answer) => not_active(&answer, units.len()),
+                    Err(reason) => Err(reason),
+                };
                 let reason = match waited_for {
                     Ok(units) if units.is_empty() => {
                         self.over = true;
@@ -70,16 +75,16 @@ impl BootSensor {
         Some(HoldOff { reason, remaining })
     }
 
-    async fn ask(&self, units: &str) -> Result<String, String> {
+    async fn ask(&self, units: &BTreeSet<&str>) -> Result<String, String> {
         let answer = tokio::time::timeout(DEADLINE, self.show(units)).await;
         answer
             .map_err(|_elapsed| format!("{} does not answer", self.program))?
             .map_err(|error| format!("{}: {error}", self.program))
     }
 
-    async fn show(&self, units: &str) -> std::io::Result<String> {
+    async fn show(&self, units: &BTreeSet<&str>) -> std::io::Result<String> {
         let mut command = Command::new(&self.program);
-        command.args(["show", "--no-pager", "--property=Id,LoadState,ActiveState", "--"]).args(units.split_whitespace());
+        command.args(["show", "--no-pager", "--property=Id,LoadState,ActiveState", "--"]).args(units);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
         let mut answer = String::new();
         if let Some(stdout) = child.stdout.take() {
@@ -90,19 +95,22 @@ impl BootSensor {
     }
 }
 
-/// The units of an answer that are still waited for, with their states. A unit that does not exist, or that an
-/// administrator masked, is not.
-fn not_active(answer: &str) -> Vec<String> {
-    answer
-        .split("\n\n")
-        .filter_map(|block| {
-            let property = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-            let (id, state) = (property("Id")?, property("ActiveState")?);
-            let loaded = property("LoadState").is_some_and(|load| load == "loaded");
-            let active = matches!(state, "active" | "reloading" | "refreshing");
-            (loaded && !active).then(|| format!("{id} is {state}"))
-        })
-        .collect()
+/// The units of an answer about `asked` of them that are still waited for, with their states. A unit that does not exist,
+/// or that an administrator masked, is not; one that the answer does not speak of is, and so the answer is none.
+fn not_active(answer: &str, asked: usize) -> Result<Vec<String>, String> {
+    let told = answer.split("\n\n").filter_map(|block| {
+        let property = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        Some((property("Id")?, property("LoadState")?, property("ActiveState")?))
+    });
+    let told: Vec<_> = told.collect();
+    if told.len() < asked {
+        return Err(format!("{SYSTEMCTL} tells of {} units, and was asked for {asked}", told.len()));
+    }
+    let waited_for = told.into_iter().filter(|(_, load, state)| {
+        let active = matches!(*state, "active" | "reloading" | "refreshing");
+        *load == "loaded" && !active
+    });
+    Ok(waited_for.map(|(id, _, state)| format!("{id} is {state}")).collect())
 }
 
 #[cfg(test)]
@@ -148,14 +156,22 @@ mod tests {
             block("d.mount", "loaded", "reloading"),
         ]
         .join("\n");
-        assert_eq!(not_active(&answer), ["kubelet.service is activating", "c.service is failed"]);
-        assert_eq!(not_active(""), [""; 0]);
+        assert_eq!(not_active(&answer, 6).unwrap(), ["kubelet.service is activating", "c.service is failed"]);
+        assert_eq!(not_active("", 0).unwrap(), [""; 0]);
+        for (answer, asked) in
+            [("", 1), ("\u{fffd}\u{1b}[31m=x", 1), (answer.as_str(), 7), ("Id=a.service\nActiveState=active\n", 1)]
+        {
+            assert!(not_active(answer, asked).is_err(), "{answer}: a unit that nothing is said of is waited for");
+        }
     }
 
     #[tokio::test]
     async fn a_node_whose_units_are_active_is_held_off_no_longer_and_never_again() {
         let dir = tempfile::tempdir().unwrap();
-        let says = |state: &str| format!("printf 'Id=kubelet.service\\nLoadState=loaded\\nActiveState={state}\\n'");
+        let says = |state: &str| {
+            let absent = "Id=hypercrypt.service\\nLoadState=not-found\\nActiveState=inactive\\n";
+            format!("printf '{absent}\\nId=kubelet.service\\nLoadState=loaded\\nActiveState={state}\\n'")
+        };
         let mut sensor = sensor(dir.path(), &says("inactive"));
         // A loaded machine may take longer than the deadline to start a shell.
         let mut second = 10;
@@ -177,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn a_systemd_that_cannot_be_asked_is_waited_for_until_the_time_is_over() {
         let dir = tempfile::tempdir().unwrap();
-        for script in ["exit 1", "exec sleep 600"] {
+        for script in ["exit 1", "exec sleep 600", "exit 0", "head -c 4000 /dev/urandom", "exec cat /dev/zero"] {
             let mut sensor = sensor(dir.path(), script);
             assert!(reason(&mut sensor, 10).await.is_some(), "{script}");
             assert!(reason(&mut sensor, 299).await.is_some(), "{script}");
