@@ -57,7 +57,7 @@ fn property(key: &Key, defaults: &Policy) -> Json {
             json!({ "type": "string", "pattern": "^[A-Za-z0-9:_.@\\\\-]+\\.service$", "maxLength": 255 })
         }
         Value::Text(Form::Units, _) => {
-            json!({ "type": "string", "pattern": "^([A-Za-z0-9:_.@\\\\-]+\\.[a-z]+( +|$))*$", "maxLength": 2047 })
+            json!({ "type": "string", "pattern": "^([A-Za-z0-9:_.@\\\\-]+\\.(service|socket|target|mount|automount|path|timer|device|swap|slice|scope)( +|$))*$", "maxLength": 2047 })
         }
         Value::Text(Form::Endpoint, _) => json!({ "type": "string", "pattern": "^https://[^/?#@]+:[0-9]+$" }),
         Value::Path(_) => json!({ "type": "string", "pattern": "^/" }),

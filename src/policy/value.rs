@@ -208,10 +208,16 @@ fn form_holds(form: Form, text: &str) -> Result<(), Bad> {
     if holds { Ok(()) } else { Err(bad(format!("{} is not {} (allowed: {})", quoted(text), name(form), form.allowed()))) }
 }
 
-/// A name with a type, as systemd.unit(5) has it.
+/// The types of units. Systemd takes a name with another ending for a service's, and then there is no such unit.
+const UNIT_TYPES: [&str; 11] =
+    ["service", "socket", "target", "mount", "automount", "path", "timer", "device", "swap", "slice", "scope"];
+
+/// A name with a type, as systemd.unit(5) has it. A template is none: nothing of that name is ever active.
 fn unit(text: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '.' | '\\' | '@' | '-');
-    let typed = text.rsplit_once('.').is_some_and(|(name, kind)| !name.is_empty() && !kind.is_empty());
+    let typed = text.rsplit_once('.').is_some_and(|(name, kind)| {
+        !name.is_empty() && !name.ends_with('@') && !name.starts_with('@') && UNIT_TYPES.contains(&kind)
+    });
     text.len() <= UNIT_MAX && typed && !text.starts_with('-') && text.chars().all(letters)
 }
 
