@@ -153,7 +153,7 @@ pub enum LoopState {
     Stalled(String),
     /// It looks stalled, or its log does, on a node that starves: that means nothing.
     Starved(String),
-    /// No process for long.
+    /// No process for long; or one again, after the loop was frozen or gone, that has not finished a round yet.
     Absent,
 }
 

@@ -76,6 +76,8 @@ pub struct Machine {
     manifest_shadowed_since: Option<Moment>,
     cycle_seen_at: Option<Moment>,
     kubelet_down_since: Option<Moment>,
+    /// When the loop was last seen frozen or gone, if it has not finished a round since.
+    loop_down_at: Option<Moment>,
     /// The last cycle failed because of the pod: how, and when it ended.
     stuck: Option<Since<String>>,
     /// The alias appeared here, or came under our feet as leader, and has not been announced since.
@@ -112,6 +114,7 @@ impl Machine {
             manifest_shadowed_since: None,
             cycle_seen_at: None,
             kubelet_down_since: None,
+            loop_down_at: None,
             stuck: None,
             announce_due: false,
             rounds: Rounds::default(),

@@ -167,7 +167,7 @@ impl Case<'_> {
             LoopState::Stalled(_) | LoopState::Mistaken { .. } => Ok(()),
             LoopState::Unknown(reason) => self.forbid(Guard::Known, unknown("loop", reason)),
             LoopState::Renewed { .. } => works("its manifest has changed, and it has not finished a round since"),
-            LoopState::Absent => works("no process; the kubelet restarts it"),
+            LoopState::Absent => works("no working process; the kubelet restarts it"),
             LoopState::Blind { .. } => works("it finishes rounds, and a new one would ask the same etcd in the same way"),
             LoopState::LogStalled => works("only its log is frozen"),
             LoopState::Starved(_) => works("the node starves, so that a silence of its loop means nothing"),

@@ -32,6 +32,7 @@ impl Machine {
         self.holding.since = older(self.holding.since);
         self.link_back_at = self.link_back_at.map(older);
         self.kubelet_down_since = self.kubelet_down_since.map(older);
+        self.loop_down_at = self.loop_down_at.map(older);
         if let Some(stuck) = &mut self.stuck {
             stuck.since = older(stuck.since);
         }

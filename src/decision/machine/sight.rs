@@ -130,7 +130,7 @@ impl Machine {
 
     /// While its pod is being cycled the loop is down, until it beats after the manifest's return.
     fn loop_state(
-        &self,
+        &mut self,
         observation: &Observation,
         policy: &Policy,
         now: Moment,
@@ -144,6 +144,7 @@ impl Machine {
             Some(strain) => strain.cast_doubt(state, observation, policy, now),
             None => state,
         };
+        let state = self.until_it_beats(state, observation, void_before, now);
         let Some(cycle_seen_at) = self.cycle_seen_at else {
             return self
                 .renewed(observation, policy, now.since(void_before), now)
@@ -155,6 +156,19 @@ impl Machine {
         };
         let beats_again = last_beat(observation).is_some_and(|(_, at)| at > cycle_seen_at);
         if beats_again { state } else { LoopState::Stalled("its pod is being cycled".to_owned()) }
+    }
+
+    /// A loop that was down is down until it has finished a round: the youth of its process, or of its pod, is no evidence that it
+    /// works (kubernetes#79147), and one in its crash back-off would look well at each restart.
+    fn until_it_beats(&mut self, state: LoopState, observation: &Observation, void_before: Moment, now: Moment) -> LoopState {
+        if state.is_down() {
+            self.loop_down_at = Some(now);
+            return state;
+        }
+        let beats_again = |since: Moment| last_beat(observation).is_some_and(|(_, at)| at > since);
+        self.loop_down_at.take_if(|since| *since < void_before || beats_again(*since));
+        let only_young = self.loop_down_at.is_some() && matches!(state, LoopState::Alive { .. });
+        if only_young { LoopState::Absent } else { state }
     }
 
     /// A loop whose manifest has changed, until it beats, or has had its time for it; a pause of this daemon (`ran_for` ago) starts that anew.
