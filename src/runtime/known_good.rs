@@ -64,7 +64,10 @@ fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
 }
 
 fn read(path: &Path) -> std::io::Result<Kept> {
-    Ok(serde_json::from_slice(&small_file::read(path, FILE_BYTES_MAX)?)?)
+    let kept: Kept = serde_json::from_slice(&small_file::read(path, FILE_BYTES_MAX)?)?;
+    // Any other text would make the manifest a changed one, and a hung loop be observed for that.
+    let is_sha256 = kept.sha256.len() == 64 && kept.sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if is_sha256 { Ok(kept) } else { Err(std::io::Error::other("what it holds is no SHA-256")) }
 }
 
 #[cfg(test)]
@@ -74,11 +77,11 @@ mod tests {
     #[test]
     fn a_hash_survives_a_restart_and_another_one_replaces_it() {
         let dir = tempfile::tempdir().unwrap();
-        for hash in ["aa", "bb"] {
+        for hash in ["a".repeat(64), "0b".repeat(32)] {
             let path = KnownGood::open(dir.path()).0.path;
-            write(&path, &Kept { sha256: hash.to_owned() }).unwrap();
+            write(&path, &Kept { sha256: hash.clone() }).unwrap();
             let (known, fault) = KnownGood::open(dir.path());
-            assert_eq!((known.sha256().as_deref(), fault), (Some(hash), None));
+            assert_eq!((known.sha256(), fault), (Some(hash), None));
         }
     }
 
@@ -86,9 +89,12 @@ mod tests {
     fn no_file_is_no_fault_and_a_file_that_is_not_understood_is_named() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(KnownGood::open(dir.path()).1, None);
-        small_file::replace(&dir.path().join("known-good.json"), b"{").unwrap();
-        let (known, fault) = KnownGood::open(dir.path());
-        assert_eq!(known.sha256(), None);
-        assert!(fault.is_some_and(|fault| fault.contains("known-good.json")));
+        let upper = format!(r#"{{"sha256":"{}"}}"#, "A".repeat(64));
+        for content in ["{", "", "null", r#"{"sha256":""}"#, r#"{"sha256":"\u001b[31m"}"#, upper.as_str()] {
+            small_file::replace(&dir.path().join("known-good.json"), content.as_bytes()).unwrap();
+            let (known, fault) = KnownGood::open(dir.path());
+            assert_eq!(known.sha256(), None, "{content}");
+            assert!(fault.is_some_and(|fault| fault.contains("known-good.json")), "{content}");
+        }
     }
 }
