@@ -9,6 +9,7 @@ use crate::audit::facts::{AliasFacts, EtcdFacts, EtcdRole, HeartbeatFacts, Manif
 use crate::audit::text::span;
 use crate::control::report::{StatusReport, WaitReport};
 use crate::decision::observation::CyclePhase;
+use crate::decision::step::StepKind;
 use crate::decision::verdict::Verdict;
 use crate::policy::Mode;
 
@@ -81,7 +82,8 @@ pub fn explain(report: &StatusReport, colour: bool) -> String {
     for (step, when) in &steps {
         screen.line("", &format!("{} {when}", step.name()));
     }
-    for step in report.waiting_on.iter().filter_map(|waiting| waiting.step) {
+    let is_new = |step: &StepKind| steps.iter().all(|(known, _)| *known != step);
+    for step in report.waiting_on.iter().filter_map(|waiting| waiting.step).filter(is_new) {
         screen.line("", &format!("{}, when what it waits for is over", step.name()));
     }
     if steps.is_empty() && report.waiting_on.iter().all(|waiting| waiting.step.is_none()) {

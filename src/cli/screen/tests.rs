@@ -241,6 +241,15 @@ What it waits for
 }
 
 #[test]
+fn a_step_that_is_under_way_and_waits_for_itself_is_told_once() {
+    let (step, in_flight) = (StepKind::CycleManifest, std::collections::BTreeSet::from([StepKind::CycleManifest]));
+    let decision = Decision { waiting_on: vec![WaitingOn::Lane { step, running: step }], ..decision() };
+    let text = explain(&report(&Observation { in_flight, ..observation() }, &decision, &policy()), false);
+    let (_, plan) = text.split_once("\nWhat it would do\n").unwrap();
+    assert!(plan.starts_with("          cycle_manifest is under way\n\nWhat it waits for\n"), "{text}");
+}
+
+#[test]
 fn an_explanation_of_nothing_says_why_nothing_is_done() {
     for verdict in Verdict::ALL {
         let decision = Decision { verdict, start: Vec::new(), waiting_on: Vec::new(), ..decision() };
