@@ -136,6 +136,13 @@ fn changes_that_are_far_apart_never_add_up() {
     let mut node = Node::new();
     node.flap(9, 20_250);
     assert_eq!(node.verdict(), Verdict::LoopStalledFipMissing);
+    for term in 101..110 {
+        // Four changes, the first of them a minute ago.
+        for millis in [250, 19_750] {
+            node.look(Seen { term, ..LEADS }, millis);
+            assert_eq!(node.verdict(), Verdict::LoopStalledFipMissing, "term {term}");
+        }
+    }
 }
 
 #[test]
@@ -145,6 +152,30 @@ fn after_a_hold_the_count_begins_anew() {
     node.look(LEADS, 15_000);
     node.look(Seen { leads: false, term: 101, alias: None }, 250);
     assert!(node.look(Seen { leads: true, term: 102, alias: None }, 1_250).contains(&StepKind::ApplyAlias));
+}
+
+#[test]
+fn a_change_at_the_very_end_of_a_hold_is_the_first_of_the_new_count() {
+    let mut node = Node::new();
+    node.flap(5, 3_000);
+    node.look(LEADS, 12_250);
+    assert_eq!(node.verdict(), Verdict::LoopStalledFipMissing, "the hold has ended in this look");
+    for term in 101..104 {
+        node.look(Seen { term, ..LEADS }, 250);
+        assert_eq!(node.verdict(), Verdict::LoopStalledFipMissing, "term {term}");
+    }
+    node.look(Seen { term: 104, ..LEADS }, 250);
+    assert_eq!(node.verdict(), Verdict::LeaderFlapping);
+}
+
+#[test]
+fn a_hold_that_is_longer_than_the_window_is_held_to_its_end() {
+    let mut node = Node::new();
+    node.policy.etcd.stable_for = Duration::from_secs(90);
+    node.flap(5, 3_000);
+    assert!(node.look(LEADS, 87_000).is_empty());
+    assert_eq!(node.verdict(), Verdict::LeaderFlapping);
+    assert!(node.look(LEADS, 250).contains(&StepKind::ApplyAlias));
 }
 
 #[test]

@@ -127,6 +127,17 @@ fn a_new_container_and_a_pause_of_this_daemon_start_the_count_anew() {
 }
 
 #[test]
+fn a_round_that_was_read_in_the_moment_in_which_the_pause_ended_is_the_first_that_counts() {
+    let mut memory = Rounds::default();
+    for beat_at in [12, 17, 22] {
+        memory.note(&seen(Some(failed()), LoopFip::Untouched, beat_at), &Role::Leads, at(17));
+        assert_eq!(memory.streak(), None);
+    }
+    memory.note(&seen(Some(failed()), LoopFip::Untouched, 27), &Role::Leads, at(17));
+    assert!(memory.streak().is_some());
+}
+
+#[test]
 fn a_loop_that_took_the_fip_off_in_one_of_the_rounds_is_remembered() {
     let mut memory = Rounds::default();
     for (round, fip) in [LoopFip::Removed, LoopFip::Untouched, LoopFip::Untouched].into_iter().enumerate() {
