@@ -96,13 +96,9 @@ mutants: ## which changes of the heartbeat sensor its tests do not notice (an ho
 	@cargo mutants --version >/dev/null 2>&1 || cargo install cargo-mutants --locked
 	cargo mutants --package fip-watchdog --timeout 120 $(MUTATED:%=--file src/sensor/heartbeat/%.rs) -- --lib sensor::heartbeat
 
-# Only the tests that judge the decision core; the random histories and the model check are left out for speed.
-DECIDED ?= $(filter-out src/decision/machine/aged.rs,$(wildcard src/decision/*.rs src/decision/machine/*.rs))
-mutants-decision: ## the same for the decision core (hours; DECIDED=src/decision/judge.rs for one file)
-	@cargo mutants --version >/dev/null 2>&1 || cargo install cargo-mutants --locked
-	cargo mutants --package fip-watchdog --timeout 240 --output target $(DECIDED:%=--file %) -- --lib --test decision_table --test decision_holders \
-	  --test decision_release --test decision_flapping --test decision_units --test golden -- --skip strict:: \
-	  $(addprefix --skip ,actuator:: audit:: autopsy:: cli:: control:: policy:: runtime:: sensor::)
+# The random histories and the model check are left out for speed.
+mutants-decision: ## the same for the decision core (half an hour; DECIDED=src/decision/judge.rs for one file)
+	scripts/decision-mutants $(DECIDED)
 
 .PHONY: fuzz-tool
 fuzz-tool:
