@@ -19,6 +19,7 @@ leads   absent  log      log_stalled               fip_missing
 leads   absent  starved  host_starved              fip_missing
 leads   absent  stalled  loop_stalled_fip_missing  loop_stalled_fip_missing
 leads   absent  gone     loop_absent               loop_absent
+leads   absent  returning loop_absent               loop_absent
 leads   absent  unknown  unknown                   unknown
 leads   absent  renewed  manifest_changed          manifest_changed
 leads   absent  blind    loop_blind                loop_blind
@@ -29,6 +30,7 @@ leads   leased  log      log_stalled               log_stalled
 leads   leased  starved  host_starved              host_starved
 leads   leased  stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   leased  gone     loop_absent               loop_absent
+leads   leased  returning loop_absent               loop_absent
 leads   leased  unknown  unknown                   unknown
 leads   leased  renewed  manifest_changed          manifest_changed
 leads   leased  blind    loop_blind                loop_blind
@@ -39,6 +41,7 @@ leads   held    log      log_stalled               log_stalled
 leads   held    starved  host_starved              host_starved
 leads   held    stalled  loop_stalled_fip_held     loop_stalled_fip_held
 leads   held    gone     loop_absent               loop_absent
+leads   held    returning loop_absent               loop_absent
 leads   held    unknown  unknown                   unknown
 leads   held    renewed  manifest_changed          manifest_changed
 leads   held    blind    loop_blind                loop_blind
@@ -49,6 +52,7 @@ follows absent  log      log_stalled               log_stalled
 follows absent  starved  host_starved              host_starved
 follows absent  stalled  loop_stalled_follower     loop_stalled_follower
 follows absent  gone     loop_absent               loop_absent
+follows absent  returning loop_absent               loop_absent
 follows absent  unknown  unknown                   unknown
 follows absent  renewed  manifest_changed          manifest_changed
 follows absent  blind    loop_blind                loop_blind
@@ -59,6 +63,7 @@ follows leased  log      fip_orphaned              fip_orphaned
 follows leased  starved  fip_orphaned              fip_orphaned
 follows leased  stalled  fip_orphaned              fip_orphaned
 follows leased  gone     fip_orphaned              fip_orphaned
+follows leased  returning fip_orphaned              fip_orphaned
 follows leased  unknown  fip_orphaned              fip_orphaned
 follows leased  renewed  fip_orphaned              fip_orphaned
 follows leased  blind    fip_orphaned              fip_orphaned
@@ -69,6 +74,7 @@ follows held    log      log_stalled               fip_orphaned
 follows held    starved  host_starved              fip_orphaned
 follows held    stalled  fip_orphaned              fip_orphaned
 follows held    gone     fip_orphaned              fip_orphaned
+follows held    returning loop_absent               fip_orphaned
 follows held    unknown  unknown                   fip_orphaned
 follows held    renewed  manifest_changed          fip_orphaned
 follows held    blind    fip_orphaned              fip_orphaned
@@ -82,6 +88,7 @@ leads   leased  overdue  fip_duplicated            fip_duplicated
 leads   leased  log      fip_duplicated            fip_duplicated
 leads   leased  starved  fip_duplicated            fip_duplicated
 leads   leased  gone     fip_duplicated            fip_duplicated
+leads   leased  returning fip_duplicated            fip_duplicated
 leads   leased  unknown  fip_duplicated            fip_duplicated
 leads   leased  renewed  fip_duplicated            fip_duplicated
 leads   leased  blind    fip_duplicated            fip_duplicated
@@ -91,6 +98,7 @@ leads   held    overdue  fip_duplicated            fip_duplicated
 leads   held    log      fip_duplicated            fip_duplicated
 leads   held    starved  fip_duplicated            fip_duplicated
 leads   held    gone     fip_duplicated            fip_duplicated
+leads   held    returning fip_duplicated            fip_duplicated
 leads   held    unknown  fip_duplicated            fip_duplicated
 leads   held    renewed  fip_duplicated            fip_duplicated
 leads   held    blind    fip_duplicated            fip_duplicated
@@ -99,6 +107,7 @@ follows held    alive    fip_duplicated            fip_orphaned
 follows held    overdue  fip_duplicated            fip_orphaned
 follows held    log      fip_duplicated            fip_orphaned
 follows held    starved  fip_duplicated            fip_orphaned
+follows held    returning fip_duplicated            fip_orphaned
 follows held    unknown  fip_duplicated            fip_orphaned
 follows held    renewed  fip_duplicated            fip_orphaned
 ";
@@ -122,6 +131,7 @@ fn loops() -> Vec<(&'static str, LoopState)> {
         ("starved", LoopState::Starved("woke late".to_owned())),
         ("stalled", LoopState::Stalled("in pipe_write".to_owned())),
         ("gone", LoopState::Absent),
+        ("returning", LoopState::Returning),
         ("unknown", LoopState::Unknown("no log directory".to_owned())),
         ("renewed", LoopState::Renewed { lasts: Duration::from_secs(20), unrecognised: true }),
         (
@@ -272,7 +282,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     let count = for_every_combination(|facts, verdict| {
         assert_eq!(judge(facts).verdict(), verdict, "for {facts:#?}");
     });
-    assert_eq!(count, 32 * 10 * 5 * 10 * 3 * 3 * 3 * 3 * 2 * 3);
+    assert_eq!(count, 32 * 10 * 5 * 11 * 3 * 3 * 3 * 3 * 2 * 3);
 }
 
 #[test]

@@ -153,8 +153,10 @@ pub enum LoopState {
     Stalled(String),
     /// It looks stalled, or its log does, on a node that starves: that means nothing.
     Starved(String),
-    /// No process for long; or one again, after the loop was frozen or gone, that has not finished a round yet.
+    /// No process for long.
     Absent,
+    /// It was frozen or gone, is not any more, and has not finished a round yet: it may work, and may put the alias right any moment.
+    Returning,
 }
 
 /// A round may be late by this much before it counts as overdue: scheduling, a slow curl.

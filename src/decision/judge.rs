@@ -159,7 +159,7 @@ fn kubelet_is_down(facts: &Facts) -> bool {
 fn leader_without_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipMissing),
-        LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
+        LoopState::Absent | LoopState::Returning => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::Blind { .. } => Verdict::LoopBlind,
@@ -176,6 +176,7 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipHeld),
         LoopState::Absent
+        | LoopState::Returning
         | LoopState::Unknown(_)
         | LoopState::Renewed { .. }
         | LoopState::Blind { .. }
@@ -187,7 +188,7 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
         {
             Verdict::FipDuplicated
         }
-        LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
+        LoopState::Absent | LoopState::Returning => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::Blind { .. } => Verdict::LoopBlind,
@@ -201,7 +202,7 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
 fn follower_without_fip(facts: &Facts) -> Verdict {
     match &facts.watched_loop {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFollower),
-        LoopState::Absent => loop_down(facts, Verdict::LoopAbsent),
+        LoopState::Absent | LoopState::Returning => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::Blind { .. } => Verdict::LoopBlind,
@@ -225,6 +226,7 @@ fn follower_with_fip(facts: &Facts) -> Verdict {
         LoopState::Renewed { .. } => Verdict::ManifestChanged,
         LoopState::LogStalled => Verdict::LogStalled,
         LoopState::Starved(_) => Verdict::HostStarved,
+        LoopState::Returning => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Alive { .. }
         | LoopState::Blind { .. }
         | LoopState::Mistaken { .. }

@@ -169,9 +169,7 @@ fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String
         }
         LoopState::LogStalled => format!("the loop's log is frozen, its process works on{beat}"),
         LoopState::Stalled(how) => format!("the loop is stalled: {how}{copies}"),
-        LoopState::Absent if matches!(observation.process.fresh(), Some(ProcessView::Present(_))) => {
-            format!("the loop was down, and its process has not finished a round since{beat}")
-        }
+        LoopState::Returning => format!("the loop was down, and has not finished a round since{beat}"),
         LoopState::Absent => format!("no process of the loop exists{beat}"),
     }
 }

@@ -294,7 +294,7 @@ fn a_pod_is_not_cycled_twice_at_once_nor_without_a_kubelet_nor_with_a_twin_nor_w
     assert_eq!(copies(3), Some(UnsafeReason::SeveralCopies(3)));
     let works = |watched_loop: LoopState| cycle(&|scene| scene.facts.watched_loop = watched_loop.clone());
     let because = |why: &str| Some(UnsafeReason::LoopNotStalled(why.to_owned()));
-    assert_eq!(works(LoopState::Absent), because("no working process; the kubelet restarts it"));
+    assert_eq!(works(LoopState::Absent), because("no process; the kubelet restarts it"));
     assert_eq!(
         works(LoopState::Starved("late".to_owned())),
         because("the node starves, so that a silence of its loop means nothing")

@@ -39,6 +39,7 @@ pub(super) const fn lasts(watched_loop: &LoopState) -> Duration {
         | LoopState::LogStalled
         | LoopState::Starved(_)
         | LoopState::Stalled(_)
-        | LoopState::Absent => Duration::ZERO,
+        | LoopState::Absent
+        | LoopState::Returning => Duration::ZERO,
     }
 }

@@ -158,7 +158,7 @@ impl Machine {
         if beats_again { state } else { LoopState::Stalled("its pod is being cycled".to_owned()) }
     }
 
-    /// A loop that was down is down until it has finished a round: the youth of its process, or of its pod, is no evidence that it
+    /// A loop that was down is not well until it has finished a round: the youth of its process, or of its pod, is no evidence that it
     /// works (kubernetes#79147), and one in its crash back-off would look well at each restart.
     fn until_it_beats(&mut self, state: LoopState, observation: &Observation, void_before: Moment, now: Moment) -> LoopState {
         if state.is_down() {
@@ -168,7 +168,7 @@ impl Machine {
         let beats_again = |since: Moment| last_beat(observation).is_some_and(|(_, at)| at > since);
         self.loop_down_at.take_if(|since| *since < void_before || beats_again(*since));
         let only_young = self.loop_down_at.is_some() && matches!(state, LoopState::Alive { .. });
-        if only_young { LoopState::Absent } else { state }
+        if only_young { LoopState::Returning } else { state }
     }
 
     /// A loop whose manifest has changed, until it beats, or has had its time for it; a pause of this daemon (`ran_for` ago) starts that anew.

@@ -54,7 +54,8 @@ impl Strain {
             | LoopState::LogStalled
             | LoopState::Stalled(_)
             | LoopState::Starved(_)
-            | LoopState::Absent => state,
+            | LoopState::Absent
+            | LoopState::Returning => state,
         }
     }
 }
