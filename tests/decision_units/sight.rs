@@ -263,21 +263,23 @@ fn an_alias_is_announced_when_it_comes_and_when_its_follower_becomes_the_leader(
     assert!(!changed(&follows, false));
 }
 
+/// How a loop that has been frozen from the begin on looks.
+fn frozen(machine: &mut Machine, now: u64, strain: StrainView) -> LoopState {
+    let facts = look(machine, now, |observation| {
+        observation.strain = strain;
+        beat_at(observation, 0);
+        let mut process = Scene::of(StepKind::CycleManifest).observation.process.fresh().unwrap().clone();
+        if let ProcessView::Present(process) = &mut process {
+            process.progress_at = at(0);
+        }
+        observation.process = fresh(process);
+    });
+    facts.watched_loop
+}
+
 #[test]
 fn a_frozen_loop_on_a_node_that_starves_is_left_alone_for_so_long_and_no_longer() {
     let late = StrainView { late_ticks: 3, cpu_pressure: Some(12) };
-    let frozen = |machine: &mut Machine, now: u64, strain: StrainView| {
-        let facts = look(machine, now, |observation| {
-            observation.strain = strain;
-            beat_at(observation, 0);
-            let mut process = Scene::of(StepKind::CycleManifest).observation.process.fresh().unwrap().clone();
-            if let ProcessView::Present(process) = &mut process {
-                process.progress_at = at(0);
-            }
-            observation.process = fresh(process);
-        });
-        facts.watched_loop
-    };
     let mut machine = started();
     let starved = LoopState::Starved(
         "this daemon woke late 3 times in the last minute, and some task waited for a CPU 12 % of the time".to_owned(),
@@ -288,6 +290,19 @@ fn a_frozen_loop_on_a_node_that_starves_is_left_alone_for_so_long_and_no_longer(
     assert!(matches!(frozen(&mut machine, end - 1, calm), LoopState::Starved(_)));
     assert_eq!(frozen(&mut machine, end, calm), LoopState::Alive { overdue: false }, "its silence counts anew from here");
     assert!(matches!(frozen(&mut machine, end + 20_000, calm), LoopState::Stalled(_)));
+}
+
+#[test]
+fn strain_after_a_calm_time_is_another_one_and_has_all_its_time() {
+    let late = StrainView { late_ticks: 3, cpu_pressure: None };
+    let mut machine = started();
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap();
+    let again = 100_000 + ms(policy().host.calm_after);
+    let end = again + ms(policy().host.starved_max);
+    for now in [100_000, again].into_iter().chain((again..end).step_by(10_000)).chain([end - 1]) {
+        assert!(matches!(frozen(&mut machine, now, late), LoopState::Starved(_)), "at {now}");
+    }
+    assert_eq!(frozen(&mut machine, end, late), LoopState::Alive { overdue: false }, "its silence counts anew from here");
 }
 
 #[test]
