@@ -128,7 +128,7 @@ fn while_its_pod_is_cycled_a_loop_counts_as_down_until_it_beats_after_the_manife
 }
 
 #[test]
-fn a_loop_that_was_down_is_down_until_it_has_finished_a_round_whatever_its_process_looks_like() {
+fn a_loop_that_was_down_is_coming_up_until_it_has_finished_a_round_whatever_its_process_looks_like() {
     let see = |machine: &mut Machine, now: u64, progress: u64, beat: u64, resumed: Option<u64>| {
         let facts = look(machine, now, |observation| {
             let Some(ProcessView::Present(mut process)) = observation.process.fresh().cloned() else { panic!("no process") };
@@ -143,21 +143,21 @@ fn a_loop_that_was_down_is_down_until_it_has_finished_a_round_whatever_its_proce
     let down = || {
         let mut machine = started();
         assert!(matches!(see(&mut machine, 100_000, 0, 0, None), LoopState::Stalled(_)));
-        assert_eq!(see(&mut machine, 101_000, 101_000, 0, None), LoopState::Absent, "a new process");
+        assert_eq!(see(&mut machine, 101_000, 101_000, 0, None), LoopState::Returning, "a new process");
         machine
     };
     let mut machine = down();
-    assert_eq!(see(&mut machine, 102_000, 101_000, 100_000, None), LoopState::Absent, "that round was the old one's");
+    assert_eq!(see(&mut machine, 102_000, 101_000, 100_000, None), LoopState::Returning, "that round was the old one's");
     assert_eq!(see(&mut machine, 103_000, 101_000, 100_001, None), works);
     assert_eq!(see(&mut machine, 104_000, 101_000, 0, None), works, "it is forgotten");
-    assert_eq!(see(&mut down(), 102_000, 101_000, 0, Some(100_000)), LoopState::Absent);
+    assert_eq!(see(&mut down(), 102_000, 101_000, 0, Some(100_000)), LoopState::Returning);
     assert_eq!(see(&mut down(), 102_000, 101_000, 0, Some(100_001)), works, "an own pause voids what was seen before it");
     let mut machine = down();
     look(&mut machine, 130_000, |observation| {
         beat_at(observation, 0);
         observation.process = Reading::Unknown("blind".to_owned());
     });
-    assert_eq!(see(&mut machine, 131_000, 131_000, 0, None), LoopState::Absent);
+    assert_eq!(see(&mut machine, 131_000, 131_000, 0, None), LoopState::Returning);
 }
 
 #[test]
