@@ -83,7 +83,8 @@ pub fn rotated_logs(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&prefix) && !name.ends_with(UNFINISHED) {
             found.push(entry.path());
         }
     }
@@ -95,15 +96,23 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o640).open(path)
 }
 
+/// As the kubelet does: under another name until it is whole (kubernetes `pkg/kubelet/logs/container_log_manager.go`).
 fn compress(path: &Path) -> io::Result<()> {
-    let mut target = path.to_owned().into_os_string();
-    target.push(".gz");
-    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o640).open(target)?;
+    let with = |suffix: &str| {
+        let mut name = path.to_owned().into_os_string();
+        name.push(suffix);
+        name
+    };
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o640).open(with(UNFINISHED))?;
     let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::default());
     io::copy(&mut File::open(path)?, &mut encoder)?;
     encoder.finish()?;
+    fs::rename(with(UNFINISHED), with(".gz"))?;
     fs::remove_file(path)
 }
+
+/// What the name of a file ends in that is being compressed.
+const UNFINISHED: &str = ".tmp";
 
 #[cfg(test)]
 mod tests {
