@@ -113,9 +113,9 @@ impl Case<'_> {
             Role::Leads | Role::ClaimsToLead => self.forbid(Guard::NotLeading, UnsafeReason::LeadsHere),
             Role::NoLeader | Role::CutOff(_) => {
                 self.answered_recently()?;
-                self.require(Guard::LoopDown, self.facts.watched_loop.is_down(), || {
-                    UnsafeReason::LoopNotStalled("it takes the alias off itself".to_owned())
-                })?;
+                // While its pod is being cycled it counts as down, and may have begun to work again.
+                let down = self.facts.watched_loop.is_down() && self.observation.cycle.is_none();
+                self.require(Guard::LoopDown, down, || UnsafeReason::LoopNotStalled("it takes the alias off itself".to_owned()))?;
                 self.require(Guard::WorstRound, self.facts.role_age >= self.facts.worst_round, || {
                     UnsafeReason::NoQuorum("not yet for longer than one worst round".to_owned())
                 })

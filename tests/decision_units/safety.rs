@@ -103,6 +103,20 @@ fn the_fip_is_released_on_another_leaders_proof_or_by_a_loop_that_is_down_when_n
 }
 
 #[test]
+fn while_a_pod_is_being_cycled_nothing_is_taken_off_without_another_leader() {
+    let release = |role: Role| {
+        let mut scene = Scene::of(StepKind::ReleaseAlias);
+        scene.facts.watched_loop = LoopState::Stalled("its pod is being cycled".to_owned());
+        scene.facts.role_age = Duration::from_secs(60);
+        scene.observation.cycle = Some(CycleView { phase: CyclePhase::Intended });
+        scene.role(role).why_not()
+    };
+    let itself = Some(UnsafeReason::LoopNotStalled("it takes the alias off itself".to_owned()));
+    assert_eq!(release(Role::NoLeader), itself, "it may have begun to work again");
+    assert_eq!(release(Role::Follows), None);
+}
+
+#[test]
 fn that_nobody_leads_must_be_as_new_as_a_proof() {
     let release = |age_ms: u64| {
         let mut scene = Scene::of(StepKind::ReleaseAlias);
