@@ -17,7 +17,7 @@ pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// More runs than any policy allows in an hour are not worth remembering.
-const REMEMBERED_MAX: usize = 512;
+const REMEMBERED_MAX: usize = 600;
 
 /// When each limited step was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
