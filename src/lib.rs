@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Events (inotify, netlink, a deadline) only wake the loop in `runtime`; a full read decides.
-//! `sensor`, `actuator`, `audit`, `autopsy`, `control`, `cli` and `runtime` may do I/O; `decision` and `policy`'s types may not.
+//! `sensor`, `actuator`, `audit`, `autopsy`, `control`, `cli`, `diagnose` and `runtime` may do I/O; `decision` and `policy`'s types may not.
 
 pub mod actuator;
 pub mod audit;
@@ -15,6 +15,7 @@ pub mod autopsy;
 pub mod cli;
 pub mod control;
 pub mod decision;
+pub mod diagnose;
 pub mod policy;
 pub mod runtime;
 pub mod sensor;

@@ -1,0 +1,30 @@
+//! Why etcd is unwell, from one node, in a few seconds, touching nothing.
+//!
+//! ```text
+//!   gather (side by side, each with its deadline) ──► Evidence ──► tree (pure) ──► Diagnosis ──► screen, JSON, journal
+//! ```
+//!
+//! Invariants: it only asks, and changes nothing on this node or another; whatever hangs, an answer comes within [`PATIENCE`]; what could
+//! not be seen is said and never guessed. May be dropped at any await.
+
+pub mod diagnosis;
+pub mod evidence;
+mod gather;
+mod tree;
+
+use std::time::Duration;
+
+use crate::policy::Policy;
+
+pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
+pub use evidence::Evidence;
+pub use tree::judge;
+
+/// The longest that a diagnosis takes, whatever hangs.
+pub const PATIENCE: Duration = Duration::from_millis(4500);
+
+/// Looks at this node and its peers, and judges what was seen.
+pub async fn diagnose(policy: &Policy) -> Diagnosis {
+    let evidence = gather::gather(policy).await;
+    judge(evidence)
+}
