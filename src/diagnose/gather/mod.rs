@@ -1,10 +1,74 @@
 //! Looks at everything side by side, each look with its own deadline inside [`PATIENCE`](super::PATIENCE).
+//!
+//! ```text
+//!   members (1 s) ──► peers, own peer port, certificates, duplicates (3.4 s)
+//!   status, container, kubelet, log, metrics, own client port, interfaces, filters, host (4.4 s at most each)
+//! ```
+//!
+//! Invariants: nothing is written, no packet is sent but questions. Whatever does not come in time is [`Seen::No`] with what was waited
+//! for. Looks share one thread: what can block goes through [`aside::Aside`]. May be dropped at any await.
+
+#[allow(dead_code, reason = "the looks that block come one by one")]
+mod aside;
+mod certificates;
+mod container;
+mod duplicates;
+mod filters;
+mod host;
+mod interfaces;
+mod kubelet;
+mod log;
+mod members;
+mod metrics;
+mod own;
+mod peers;
+mod ports;
+mod status;
+
+use std::time::Duration;
+
+use aside::within;
 
 use super::evidence::Evidence;
 use crate::policy::Policy;
 use crate::runtime::clock;
 
+/// For the member list, with its fallbacks: all that is looked at per member waits for it.
+const MEMBERS_TIME: Duration = Duration::from_millis(1000);
+/// For what waits for the member list. An absent host shows after three SYNs, 3.1 s (`connect(2)`, EHOSTUNREACH).
+const AFTER_MEMBERS: Duration = Duration::from_millis(3400);
+/// For what waits for nothing. The rest of the patience is for putting it together.
+const LONGEST: Duration = Duration::from_millis(4400);
+
 /// What can be seen now.
-pub(super) async fn gather(_policy: &Policy) -> Evidence {
-    Evidence { wall_ms: u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX), ..Evidence::default() }
+pub(super) async fn gather(policy: &Policy) -> Evidence {
+    let wall_ms = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
+    let blank = Evidence { wall_ms, node: own::host_name(), ..Evidence::default() };
+    let (of_members, status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host) = tokio::join!(
+        of_members(policy, blank),
+        within("etcd's status", LONGEST, status::look(policy)),
+        within("the container runtime", LONGEST, container::look(policy)),
+        within("the kubelet's unit", LONGEST, kubelet::look(policy)),
+        within("etcd's log", LONGEST, log::look(policy)),
+        within("the own client port", LONGEST, ports::own_client(policy)),
+        within("etcd's metrics", LONGEST, metrics::look(policy)),
+        within("the list of interfaces", LONGEST, interfaces::look(policy)),
+        within("the packet filter", LONGEST, filters::look(policy)),
+        within("the host", LONGEST, host::look(policy)),
+    );
+    Evidence { status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host, ..of_members }
+}
+
+/// The members, and what needs them.
+async fn of_members(policy: &Policy, blank: Evidence) -> Evidence {
+    let members = within("the member list", MEMBERS_TIME, members::look(policy)).await;
+    let own = members.yes().and_then(|members| own::find(members, &blank.node));
+    let (peers, own_peer_port, certificates, duplicates) = tokio::join!(
+        peers::look(policy, &members, own),
+        within("the own peer port", AFTER_MEMBERS, ports::own_peer(policy, own)),
+        within("the certificate files", AFTER_MEMBERS, certificates::look(policy, own)),
+        within("the look for duplicate addresses", AFTER_MEMBERS, duplicates::look(policy, own)),
+    );
+    let node = own.map(|own| own.name.clone()).filter(|name| !name.is_empty()).unwrap_or(blank.node);
+    Evidence { node, members, peers, own_peer_port, certificates, duplicates, ..blank }
 }
