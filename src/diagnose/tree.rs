@@ -13,6 +13,7 @@ pub fn judge(evidence: Evidence) -> Diagnosis {
         checks: Vec::new(),
         links: Vec::new(),
         next: Vec::new(),
+        also: Vec::new(),
         evidence,
     }
 }
