@@ -16,6 +16,10 @@ const V1_WANTED: [&str; 5] = ["name=systemd", "memory", "pids", "cpu", "freezer"
 const TOP: &str = "fip-lab";
 /// The processes of a node that are frozen alone.
 const APART: &str = "fip-lab-frozen";
+/// The weight of all instances together against one other process of the host: version 1's largest, and version 2's. A compiler beside a lab
+/// must not make its etcds lose leaders.
+const SHARES: (&str, &str) = ("cpu.shares", "262144");
+const WEIGHT: (&str, &str) = ("cpu.weight", "10000");
 /// Deep enough for systemd's slices and pods; bounds the walk on a tree that changes while it is read.
 const DEPTH_MAX: usize = 16;
 
@@ -76,6 +80,15 @@ impl Hierarchies {
     pub fn create(&self, name: &str) -> anyhow::Result<()> {
         for directory in self.directories(name) {
             fs::create_dir_all(&directory).with_context(|| format!("cannot create the cgroup {}", directory.display()))?;
+        }
+        for mount in &self.mounts {
+            for (file, value) in [SHARES, WEIGHT] {
+                // Only where that controller is; without it the lab runs as well as it did.
+                let file = mount.join(TOP).join(file);
+                if file.exists() {
+                    fs::write(&file, value).with_context(|| format!("cannot write {value} to {}", file.display()))?;
+                }
+            }
         }
         Ok(())
     }

@@ -33,6 +33,8 @@ pub struct UpOptions {
     pub watchdog: bool,
     /// How often the loop runs, in seconds.
     pub loop_interval_s: u32,
+    /// etcd's election timeout, in seconds.
+    pub election_timeout_s: u32,
     /// The pod's grace period, in seconds; none is the kubelet's 30.
     pub grace_s: Option<u32>,
     /// The watchdog to install; none is the one beside this program.
@@ -43,7 +45,15 @@ pub struct UpOptions {
 
 impl Default for UpOptions {
     fn default() -> Self {
-        Self { policy_yaml: None, watchdog: false, loop_interval_s: 5, grace_s: None, watchdog_binary: None, nodes: 3 }
+        Self {
+            policy_yaml: None,
+            watchdog: false,
+            loop_interval_s: 5,
+            election_timeout_s: 1,
+            grace_s: None,
+            watchdog_binary: None,
+            nodes: 3,
+        }
     }
 }
 

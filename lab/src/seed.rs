@@ -42,7 +42,7 @@ pub fn write(root: &Path, node: NodeId, nodes: &[NodeId], authority: &Authority,
     put(MANIFEST_PATH, &manifest(options), MANIFEST_MODE)?;
     put("/etc/fip-watchdog/policy.yaml", &policy(options), PUBLIC)?;
     // Where packages put units: one in /etc could not be masked.
-    put("/usr/lib/systemd/system/etcd.service", &units::etcd(node, nodes), PUBLIC)?;
+    put("/usr/lib/systemd/system/etcd.service", &units::etcd(node, nodes, options.election_timeout_s), PUBLIC)?;
     put("/usr/lib/systemd/system/kubelet.service", &units::kubelet(node), PUBLIC)?;
     put("/usr/lib/systemd/system/fip-lab-agent.service", &units::agent(node), PUBLIC)?;
     put("/usr/lib/systemd/system/fip-watchdog.service", units::WATCHDOG, PUBLIC)?;

@@ -76,6 +76,9 @@ pub(super) struct Up {
     /// How often the loop runs, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub interval: u32,
+    /// etcd's election timeout, in seconds; its heartbeat stays at 100 ms.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub election_timeout: u32,
     /// The loop's pod's grace period, in seconds; without one it is the kubelet's 30.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=3600))]
     pub grace: Option<u32>,

@@ -107,6 +107,7 @@ async fn up(name: &str, up: &Up, progress: &mut dyn FnMut(&str)) -> anyhow::Resu
         policy_yaml: up.policy.as_deref().map(read_policy).transpose()?,
         watchdog: up.watchdog,
         loop_interval_s: up.interval,
+        election_timeout_s: up.election_timeout,
         grace_s: up.grace,
         watchdog_binary: up.watchdog_binary.clone(),
         nodes: up.nodes,

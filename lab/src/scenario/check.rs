@@ -142,6 +142,7 @@ impl Checker {
             | Expect::HolderAtEnd(_)
             | Expect::FipGoneToEnd(_)
             | Expect::NeverHolds(_)
+            | Expect::Holds(_)
             | Expect::NewContainer(_)
             | Expect::ManifestIntact(_)
             | Expect::WroteNothing(_)

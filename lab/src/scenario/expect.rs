@@ -23,6 +23,8 @@ pub enum Expect {
     Verdicts(VerdictsBound),
     /// The steps of these nodes.
     Steps(StepsBound),
+    /// These nodes hold the FIP for no longer at a stretch.
+    Holds(HoldsBound),
     /// The loop runs in another container than at the begin.
     NewContainer(NodeSince),
     /// The manifest directory is as it was: names, content, mode, owner.
@@ -60,6 +62,7 @@ impl Expect {
             | Self::ManifestIntact(bound)
             | Self::WroteNothing(bound)
             | Self::ChangedSomething(bound) => (Some(&bound.node), bound.since.as_ref()),
+            Self::Holds(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Verdicts(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Steps(bound) => (Some(&bound.node), bound.since.as_ref()),
             Self::Says(bound) => (Some(&bound.node), bound.since.as_ref()),
@@ -123,6 +126,18 @@ pub struct GoneToEnd {
 pub struct NodeSince {
     /// Which.
     pub node: NodeRef,
+    /// From this mark on.
+    pub since: Option<String>,
+}
+
+/// A bound on holding.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldsBound {
+    /// Which.
+    pub node: NodeRef,
+    /// No longer than this.
+    pub at_most: Length,
     /// From this mark on.
     pub since: Option<String>,
 }

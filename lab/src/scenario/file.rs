@@ -51,6 +51,8 @@ pub struct LabWishes {
     pub grace: Option<Length>,
     /// How often the loop runs.
     pub loop_interval: Length,
+    /// After how long without its leader a follower of etcd calls for an election.
+    pub election_timeout: Length,
     /// Merged over the default policy, key by key.
     pub policy: serde_json::Value,
 }
@@ -61,6 +63,7 @@ impl Default for LabWishes {
             watchdog: true,
             grace: None,
             loop_interval: Length(Duration::from_secs(5)),
+            election_timeout: Length(Duration::from_secs(1)),
             policy: serde_json::Value::Object(serde_json::Map::new()),
         }
     }

@@ -77,11 +77,13 @@ impl Evidence {
                 let expected = format!("nobody serves the FIP for the last {} or longer", secs(bound.at_least.0));
                 Finding::new(gone >= bound.at_least.0, expected, secs(gone))
             }
-            Expect::NeverHolds(bound) => self.each(&bound.node, "never holds the FIP", |node| {
-                let held = run.spans(|view| view.node(node).is_some_and(|state| state.fip.is_some()));
-                let longest = longest(&held, run.since(bound.since.as_deref()));
-                (longest.is_zero(), if longest.is_zero() { "never".to_owned() } else { secs(longest) })
-            }),
+            Expect::NeverHolds(bound) => {
+                self.each(&bound.node, "never holds the FIP", |node| self.holds(node, Duration::ZERO, bound.since.as_deref()))
+            }
+            Expect::Holds(bound) => {
+                let expected = format!("holds the FIP for at most {} at a stretch", secs(bound.at_most.0));
+                self.each(&bound.node, &expected, |node| self.holds(node, bound.at_most.0, bound.since.as_deref()))
+            }
             Expect::Verdicts(bound) => self.verdicts(bound),
             Expect::Steps(bound) => self.steps(bound),
             Expect::NewContainer(bound) => self.each(&bound.node, "runs the loop in a new container", |node| {
@@ -114,6 +116,13 @@ impl Evidence {
                 (!causes.is_empty() && causes.iter().all(|cause| *cause == bound.cause.0), list(&causes))
             }),
         }
+    }
+
+    /// Whether a node held the FIP for no longer, and for how long it did.
+    fn holds(&self, node: Node, at_most: Duration, since: Option<&str>) -> (bool, String) {
+        let held = self.timeline.spans(|view| view.node(node).is_some_and(|state| state.fip.is_some()));
+        let longest = longest(&held, self.timeline.since(since));
+        (longest <= at_most, if longest.is_zero() { "never".to_owned() } else { secs(longest) })
     }
 
     /// The same question to each of several nodes.

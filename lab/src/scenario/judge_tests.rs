@@ -129,6 +129,8 @@ fn never_holds_and_quiet_look_only_at_the_time_from_their_mark() {
     let run = evidence(events);
     assert!(!judge(&run, "never_holds: { node: $F }").0);
     assert!(judge(&run, "never_holds: { node: $F, since: m }").0);
+    assert_eq!(judge(&run, "holds: { node: $F, at_most: 4s }"), (false, "5.00 s".to_owned()));
+    assert!(judge(&run, "holds: { node: $F, at_most: 5s }").0);
     assert_eq!(judge(&run, "journal_quiet: { node: $F, at_most: 0 }"), (false, "2".to_owned()));
     assert!(judge(&run, "journal_quiet: { node: $F, at_most: 0, since: m, except_steps: [announce_alias] }").0);
 }

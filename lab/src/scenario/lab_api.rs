@@ -56,6 +56,7 @@ pub fn options(wishes: &LabWishes, watchdog_binary: Option<PathBuf>) -> anyhow::
         policy_yaml: policy(&wishes.policy)?,
         watchdog: wishes.watchdog,
         loop_interval_s: whole_seconds(wishes.loop_interval.0),
+        election_timeout_s: whole_seconds(wishes.election_timeout.0),
         grace_s: wishes.grace.map(|grace| whole_seconds(grace.0)),
         watchdog_binary,
         nodes: NODES,
