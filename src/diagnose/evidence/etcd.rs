@@ -126,10 +126,14 @@ pub enum LogClass {
     PeerRefused,
     /// No route or no host.
     PeerNoRoute,
-    /// TLS with a peer failed: "rejected connection", "remote error", x509.
+    /// TLS with a peer failed: "rejected connection" from another host, "remote error", x509.
     PeerTls,
+    /// TLS with a client on this node failed: "rejected connection" from a loopback address.
+    ClientTls,
     /// A peer's name did not resolve.
     PeerUnresolved,
+    /// A peer ended the connection (EOF, reset): its etcd ended or starts anew.
+    PeerClosed,
     /// A peer became active again.
     PeerActive,
     /// The prober sees the peer's clock apart.
@@ -152,8 +156,10 @@ pub enum LogClass {
     IdMismatch,
     /// It cannot bind an address.
     CannotBind,
-    /// The database is full, or an alarm was raised.
+    /// The database is full, or its alarm was raised.
     NoSpace,
+    /// The file system is full (ENOSPC).
+    DiskFull,
     /// The data is corrupt.
     Corrupt,
     /// A certificate or a key cannot be loaded.
