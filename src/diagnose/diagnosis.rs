@@ -21,9 +21,6 @@ pub struct Diagnosis {
     pub links: Vec<Link>,
     /// Commands for a person, the next one first.
     pub next: Vec<String>,
-    /// What else is wrong and would be the cause without the first.
-    #[serde(default)]
-    pub also: Vec<Cause>,
     /// What it was judged by.
     pub evidence: Evidence,
 }
@@ -81,8 +78,6 @@ pub enum Cause {
     LinkDown,
     /// A peer's host answers and refuses: its etcd is down.
     PeerEtcdDown,
-    /// A peer accepts connections and answers nothing: its etcd hangs.
-    PeerEtcdHung,
     /// Nobody has the peer's address.
     PeerHostDown,
     /// Another station answers for this node's address.
@@ -115,8 +110,6 @@ pub enum Cause {
     CertificateKeyMismatch,
     /// A peer's certificate is not trusted or ours is refused, and which is not to be seen from here.
     PeerTls,
-    /// The local member and this watchdog do not agree on TLS, and why is not to be seen in the files.
-    OwnTls,
     /// Clocks of members are apart.
     ClockSkew,
     /// etcd's disk is slow.
@@ -141,8 +134,6 @@ pub enum Cause {
     TooFewMembers,
     /// The node is starved of CPU or memory.
     HostStarved,
-    /// The node did not run for a while: a virtual machine that was stunned or suspended.
-    HostPaused,
     /// The leadership changes and no cause is to be seen.
     LeaderFlapping,
     /// Something is wrong, and what was seen does not tell what.
@@ -159,8 +150,6 @@ pub enum Mark {
     Bad,
     /// ? it could not be seen.
     Unseen,
-    /// ! it works, and somebody should look before it does not: a certificate's last days, two members.
-    Warn,
 }
 
 /// A line of the tree.

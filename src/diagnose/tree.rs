@@ -13,7 +13,6 @@ pub fn judge(evidence: Evidence) -> Diagnosis {
         checks: Vec::new(),
         links: Vec::new(),
         next: Vec::new(),
-        also: Vec::new(),
         evidence,
     }
 }

@@ -14,6 +14,7 @@ mod certificates;
 mod container;
 mod duplicates;
 mod filters;
+mod flags;
 mod host;
 mod interfaces;
 mod kubelet;
