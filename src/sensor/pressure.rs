@@ -1,18 +1,29 @@
-//! How long tasks wait for a CPU: the kernel's pressure stall information (Documentation/accounting/psi.rst).
+//! How long tasks wait for a CPU, a disk or memory: the kernel's pressure stall information (Documentation/accounting/psi.rst).
 //!
 //! One file for the whole machine, whatever the version of the cgroups. For the machine the kernel gives `full` as zero, so `some` it
 //! is. A kernel before 4.20, or with `psi=0`, has none: that is no fault, and the daemon's own punctuality has to do. Never blocks
 //! on a disk.
 
-use std::path::Path;
-
-/// The last figures that the kernel averaged.
-const FILE: &str = "/proc/pressure/cpu";
-
 /// Percentage of the last 10 s in which some task waited for a CPU, rounded down.
 #[must_use]
 pub fn cpu() -> Option<u32> {
-    some_avg10(&std::fs::read_to_string(Path::new(FILE)).ok()?)
+    read("/proc/pressure/cpu")
+}
+
+/// The same for a disk.
+#[must_use]
+pub fn io() -> Option<u32> {
+    read("/proc/pressure/io")
+}
+
+/// The same for memory that has to be taken from elsewhere first.
+#[must_use]
+pub fn memory() -> Option<u32> {
+    read("/proc/pressure/memory")
+}
+
+fn read(file: &str) -> Option<u32> {
+    some_avg10(&std::fs::read_to_string(file).ok()?)
 }
 
 /// `some avg10=64.45 avg60=46.28 avg300=54.69 total=6638677511`
