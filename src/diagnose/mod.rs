@@ -18,6 +18,7 @@ use crate::policy::Policy;
 
 pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 pub use evidence::Evidence;
+pub use gather::try_port;
 pub use tree::judge;
 
 /// The longest that a diagnosis takes, whatever hangs.

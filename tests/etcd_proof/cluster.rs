@@ -68,7 +68,7 @@ pub struct Cluster {
 
 pub struct Member {
     pub endpoint: String,
-    arguments: Vec<String>,
+    pub arguments: Vec<String>,
     log: PathBuf,
     child: Option<Child>,
 }

@@ -8,14 +8,19 @@
 //! Invariants: nothing is written, no packet is sent but questions. Whatever does not come in time is [`Seen::No`] with what was waited
 //! for. Looks share one thread: what can block goes through [`aside::Aside`]. May be dropped at any await.
 
-#[allow(dead_code, reason = "the looks that block come one by one")]
+#[allow(dead_code, reason = "the looks that use these come one by one")]
 mod aside;
+#[allow(dead_code, reason = "the looks that use these come one by one")]
+mod asker;
 mod certificates;
+#[allow(dead_code, reason = "the looks that use these come one by one")]
+mod connect;
 mod container;
 mod duplicates;
 mod filters;
 mod flags;
 mod host;
+mod http;
 mod interfaces;
 mod kubelet;
 mod log;
@@ -24,14 +29,19 @@ mod metrics;
 mod own;
 mod peers;
 mod ports;
+mod sockets;
 mod status;
+mod tls;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use aside::within;
+use asker::Asker;
+use ports::Target;
 
-use super::evidence::Evidence;
-use crate::policy::Policy;
+use super::evidence::{Evidence, Port};
+use crate::policy::{EtcdPolicy, Policy};
 use crate::runtime::clock;
 
 /// For the member list, with its fallbacks: all that is looked at per member waits for it.
@@ -44,14 +54,15 @@ const LONGEST: Duration = Duration::from_millis(4400);
 /// What can be seen now.
 pub(super) async fn gather(policy: &Policy) -> Evidence {
     let wall_ms = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
+    let asker = Asker::new(&policy.etcd);
     let blank = Evidence { wall_ms, node: own::host_name(), ..Evidence::default() };
     let (of_members, status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host) = tokio::join!(
-        of_members(policy, blank),
+        of_members(policy, &asker, blank),
         within("etcd's status", LONGEST, status::look(policy)),
         within("the container runtime", LONGEST, container::look(policy)),
         within("the kubelet's unit", LONGEST, kubelet::look(policy)),
         within("etcd's log", LONGEST, log::look(policy)),
-        within("the own client port", LONGEST, ports::own_client(policy)),
+        ports::own_client(policy, &asker, LONGEST),
         within("etcd's metrics", LONGEST, metrics::look(policy)),
         within("the list of interfaces", LONGEST, interfaces::look(policy)),
         within("the packet filter", LONGEST, filters::look(policy)),
@@ -60,13 +71,19 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
     Evidence { status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host, ..of_members }
 }
 
+/// One port of another member, tried as in a diagnosis: its server is to show itself as `address`.
+pub async fn try_port(policy: &EtcdPolicy, address: SocketAddr) -> Port {
+    let target = Target { address, host: address.ip().to_string(), remote: true };
+    ports::probe(&target, &Asker::new(policy), AFTER_MEMBERS).await
+}
+
 /// The members, and what needs them.
-async fn of_members(policy: &Policy, blank: Evidence) -> Evidence {
-    let members = within("the member list", MEMBERS_TIME, members::look(policy)).await;
+async fn of_members(policy: &Policy, asker: &Asker, blank: Evidence) -> Evidence {
+    let members = within("the member list", MEMBERS_TIME, members::look(policy, asker)).await;
     let own = members.yes().and_then(|members| own::find(members, &blank.node));
     let (peers, own_peer_port, certificates, duplicates) = tokio::join!(
-        peers::look(policy, &members, own),
-        within("the own peer port", AFTER_MEMBERS, ports::own_peer(policy, own)),
+        peers::look(&members, own, asker, AFTER_MEMBERS),
+        ports::own_peer(own, asker, AFTER_MEMBERS),
         within("the certificate files", AFTER_MEMBERS, certificates::look(policy, own)),
         within("the look for duplicate addresses", AFTER_MEMBERS, duplicates::look(policy, own)),
     );

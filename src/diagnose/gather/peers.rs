@@ -1,10 +1,63 @@
 //! Each other member: its ports, and the connections with it.
 
-use crate::diagnose::evidence::{Member, Members, Peer, Seen};
-use crate::policy::Policy;
+use std::net::SocketAddr;
+use std::time::Duration;
 
-/// A peer for each member but `own`.
-pub(super) async fn look(_policy: &Policy, members: &Seen<Members>, own: Option<&Member>) -> Vec<Peer> {
+use futures_util::future::join_all;
+
+use super::asker::Asker;
+use super::ports::{Target, or, probe};
+use super::sockets::{self, Row};
+use crate::diagnose::evidence::{Member, Members, Peer, Seen};
+
+/// Most peers that are looked at. etcd's own advice is seven members at most.
+const PEERS_MAX: usize = 16;
+
+/// A peer for each member but `own`, within `deadline` in all.
+pub(super) async fn look(members: &Seen<Members>, own: Option<&Member>, asker: &Asker, deadline: Duration) -> Vec<Peer> {
+    let begun = tokio::time::Instant::now();
     let list = members.yes().map(|members| members.list.as_slice()).unwrap_or_default();
-    list.iter().filter(|member| Some(*member) != own).map(|member| Peer { member: member.clone(), ..Peer::default() }).collect()
+    let others: Vec<&Member> = list.iter().filter(|member| Some(*member) != own).take(PEERS_MAX).collect();
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let own_port = or(own.map_or(0, |own| own.peer_port), 2380);
+    let ports = others.iter().map(|member| or(member.peer_port, 2380)).chain([own_port]).collect();
+    // Before our own connections are in it.
+    let table = sockets::table(ports).await;
+    let left = deadline.saturating_sub(begun.elapsed());
+    join_all(others.into_iter().map(|member| one(member, own_port, &table, asker, left))).await
+}
+
+async fn one(member: &Member, own_port: u16, table: &Result<Vec<Row>, String>, asker: &Asker, deadline: Duration) -> Peer {
+    let Some(address) = member.address else {
+        let why = || "the member list has no address for it".to_owned();
+        let (inbound, outbound) = (Seen::No(why()), Seen::No(why()));
+        return Peer {
+            member: member.clone(),
+            peer_port: Seen::No(why()),
+            client_port: Seen::No(why()),
+            inbound,
+            outbound,
+            ..Peer::default()
+        };
+    };
+    let port = async |port: u16| {
+        let target = Target { address: SocketAddr::new(address, port), host: address.to_string(), remote: true };
+        Seen::Yes(probe(&target, asker, deadline).await)
+    };
+    let count = |count: &dyn Fn(&[Row]) -> _| match table {
+        Ok(rows) => Seen::Yes(count(rows)),
+        Err(why) => Seen::No(why.clone()),
+    };
+    let peer_port_number = or(member.peer_port, 2380);
+    let (peer_port, client_port) = tokio::join!(port(peer_port_number), port(or(member.client_port, 2379)));
+    Peer {
+        member: member.clone(),
+        peer_port,
+        client_port,
+        inbound: count(&|rows| sockets::inbound(rows, address, own_port)),
+        outbound: count(&|rows| sockets::outbound(rows, address, peer_port_number)),
+        ..Peer::default()
+    }
 }
