@@ -8,7 +8,7 @@
 //!                  └─► node      a booted systemd-nspawn container    (cgroup, leader, exec)
 //!      ──► fault     breaks one thing by name, and heals it
 //!      ──► scenario, probe       scripted runs and the client's view
-//!  inside a node: kubelet, agent
+//!  inside a node: kubelet, agent, etcd_log
 //! ```
 //!
 //! Invariant: all that an instance owns is found again from its name alone (cgroups, network namespaces, runtime
@@ -19,6 +19,7 @@ pub mod cgroup;
 pub mod cli;
 pub mod cluster;
 pub mod command;
+pub mod etcd_log;
 pub mod fault;
 pub mod host;
 pub mod kubelet;

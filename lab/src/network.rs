@@ -16,6 +16,8 @@ use crate::node::NodeId;
 pub const FIP: Ipv4Addr = Ipv4Addr::new(192, 168, 111, 200);
 /// The client's address.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 168, 111, 10);
+/// The MAC of a station that has a node's address.
+const TWIN_MAC: &str = "00:50:56:87:5b:ee";
 /// Where `ip netns` keeps its names.
 const NETNS: &str = "/run/netns";
 /// `ip` talks to the kernel only; longer than this is a machine in trouble.
@@ -37,6 +39,12 @@ pub fn client_namespace(lab: &str) -> String {
 #[must_use]
 pub fn node_namespace(lab: &str, node: NodeId) -> String {
     format!("{lab}-{node}")
+}
+
+/// Name of the namespace of a station that is no node and has a node's address.
+#[must_use]
+pub fn twin_namespace(lab: &str) -> String {
+    format!("{lab}-twin")
 }
 
 /// The path by which a namespace is entered.
@@ -81,6 +89,21 @@ pub async fn create(lab: &str, nodes: &[NodeId]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes a station that has this address too, and announces it.
+///
+/// # Errors
+/// `ip` or `sysctl` fails.
+pub async fn add_twin(lab: &str, address: Ipv4Addr) -> anyhow::Result<()> {
+    let twin = twin_namespace(lab);
+    add_namespace(&twin).await?;
+    // An announcement when its MAC is set while it is up (Linux's ip-sysctl, arp_notify).
+    let argv = ["ip", "netns", "exec", &twin, "sysctl", "-q", "-w", "net.ipv4.conf.default.arp_notify=1"];
+    run(&argv, IP_LIMIT).await?;
+    plug(&bridge_namespace(lab), "twin", &twin, TWIN_MAC, address).await?;
+    ip(&twin, &format!("link set eth0 address {TWIN_MAC}")).await?;
+    Ok(())
+}
+
 async fn add_namespace(name: &str) -> anyhow::Result<()> {
     run(&["ip", "netns", "add", name], IP_LIMIT).await.with_context(|| format!("cannot add the network namespace {name}"))?;
     ip(name, "link set lo up").await?;
@@ -114,7 +137,7 @@ pub fn existing(lab: &str) -> anyhow::Result<Vec<String>> {
 /// Another instance's name may begin with this one's: the rest must be exactly one of ours.
 fn belongs(lab: &str, name: &str) -> bool {
     let Some(role) = name.strip_prefix(lab).and_then(|rest| rest.strip_prefix('-')) else { return false };
-    role == "net" || role == "client" || role.parse::<NodeId>().is_ok()
+    matches!(role, "net" | "client" | "twin") || role.parse::<NodeId>().is_ok()
 }
 
 /// Removes all of it; nothing there is success.
@@ -143,7 +166,7 @@ mod tests {
 
     #[test]
     fn only_the_instances_own_namespaces_belong_to_it() {
-        for name in ["fip-net", "fip-client", "fip-cp1", "fip-cp3"] {
+        for name in ["fip-net", "fip-client", "fip-twin", "fip-cp1", "fip-cp3"] {
             assert!(belongs("fip", name), "{name}");
         }
         for name in ["fip", "fip-", "fip-cp", "fip-cp0", "fip-b-net", "fip-b-cp1", "fipx-net", "other"] {

@@ -50,7 +50,7 @@ async fn power_off(name: &str, hierarchies: &Hierarchies) {
     for id in NodeId::first(u8::MAX) {
         if let Some(leader) = node::leader(name, id, hierarchies) {
             hierarchies.freeze(&node::group(name, id), false).ok();
-            crate::fault::log_disk::let_go(&Paths::new(name).shared(id), leader).await;
+            crate::fault::disk::let_go(&Paths::new(name).shared(id), leader).await;
             let pid = leader.as_raw_nonzero().to_string();
             asked |= run(&["sh", "-c", POWER_OFF, "kill", &pid], Duration::from_secs(2)).await.is_ok();
         }

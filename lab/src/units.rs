@@ -1,5 +1,6 @@
 //! The systemd units of a node. Pure: ids in, text out.
 
+use crate::etcd_log;
 use crate::network::FIP;
 use crate::node::NodeId;
 
@@ -19,7 +20,8 @@ pub const WATCHDOG_CATALOG: &str = include_str!("../../systemd/fip-watchdog.cata
 
 const PKI: &str = "/etc/kubernetes/pki/etcd";
 
-/// etcd as kubeadm's static pod runs it: mutual TLS everywhere, a heartbeat of 100 ms; kubeadm's election timeout is 1 s.
+/// etcd as kubeadm's static pod runs it: mutual TLS everywhere, its log where a pod's is, a heartbeat of 100 ms; kubeadm's election timeout
+/// is 1 s.
 #[must_use]
 pub fn etcd(node: NodeId, nodes: &[NodeId], election_timeout_s: u32) -> String {
     let ip = node.ip();
@@ -50,7 +52,9 @@ pub fn etcd(node: NodeId, nodes: &[NodeId], election_timeout_s: u32) -> String {
     // own load deposes would be a fault that no scenario asked for.
     format!(
         "[Unit]\nDescription=etcd member {node}\nStartLimitIntervalSec=0\n\n\
-         [Service]\nType=notify\nExecStart=/usr/bin/etcd \\\n  {}\nRestart=always\nRestartSec=2\nTimeoutStartSec=infinity\nLimitNOFILE=65536\nNice=-15\n",
+         [Service]\nType=notify\nSyslogIdentifier=etcd\nExecStart=/usr/local/bin/fip-lab etcd {} /usr/bin/etcd \\\n  {}\n\
+         Restart=always\nRestartSec=2\nTimeoutStartSec=infinity\nLimitNOFILE=65536\nNice=-15\n",
+        etcd_log::directory(&node.node_name()),
         flags.join(" \\\n  ")
     )
 }

@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::args::{Cli, FaultArgs, Up, Verb};
 use crate::cluster::{Lab, UpOptions};
 use crate::node::NodeId;
-use crate::{agent, fault, kubelet, probe, scenario, status};
+use crate::{agent, etcd_log, fault, kubelet, probe, scenario, status};
 
 /// sysexits: a wrong command line.
 const EX_USAGE: u8 = 64;
@@ -62,6 +62,8 @@ fn delegated(words: &[OsString]) -> Option<anyhow::Result<ExitCode>> {
     Some(match args.first()?.to_str()? {
         "kubelet" | "log-reader" | "kubelet-shim" => kubelet::main(args),
         "agent" => agent::main(&args[1..]),
+        "etcd" => etcd_log::main(&args[1..]),
+        "etcd-log" => etcd_log::reader(&args[1..]),
         "run" | "list" => scenario::main(args),
         "probe" => probe::main(args),
         _ => return None,

@@ -47,7 +47,7 @@ pub fn catalogue() -> &'static [FaultInfo] {
     &CATALOGUE
 }
 
-static CATALOGUE: [FaultInfo; 39] = [
+static CATALOGUE: [FaultInfo; 50] = [
     fault("loop-stop", &[], "SIGSTOP to the loop's shell and all its children", "SIGCONT to all of them"),
     fault(
         "loop-freeze",
@@ -115,6 +115,46 @@ static CATALOGUE: [FaultInfo; 39] = [
         "the good one is back",
     ),
     fault(
+        "etcd-certificate",
+        &[optional("which", "peer|server"), optional("what", "expired|not-yet-valid|wrong-ca|wrong-name|wrong-usage|wrong-key")],
+        "puts an odd certificate (or, with `wrong-key`, another key) in place of etcd's own and restarts it; `wrong-ca` is signed by \
+         another one of the same name",
+        "the good one is back, and etcd restarted",
+    ),
+    fault(
+        "etcd-crash-loop",
+        &[],
+        "gives etcd a setting with which it ends at once: systemd starts it again every 2 s",
+        "the setting goes, and etcd is restarted",
+    ),
+    fault(
+        "etcd-disk",
+        &[],
+        "moves etcd's data to a disk of their own (ext4 on a loop device at /var/lib/etcd), with a restart",
+        "the data go back, with a restart",
+    ),
+    fault(
+        "etcd-disk-freeze",
+        &[],
+        "freezes that disk (fsfreeze) and writes a key, so that etcd waits for it; needs etcd-disk",
+        "thaws it",
+    ),
+    fault(
+        "etcd-disk-slow",
+        &[optional("ms", "300")],
+        "each fdatasync of the node's etcd takes so many milliseconds more (strace), and a key is written again and again",
+        "as fast as ever",
+    ),
+    fault("etcd-removed", &[], "removes the node's member from the cluster, by another member", "adds it again, with empty data"),
+    fault("etcd-learner", &[], "removes the node's member and adds it again as a learner, with empty data", "promotes it"),
+    fault(
+        "etcd-reverted",
+        &[],
+        "puts etcd's data back to what they were some writes ago, as going back to a machine's snapshot does: it panics again and again \
+         for as long as the leader is the same. Not on the leader",
+        "the newer data are back",
+    ),
+    fault(
         "etcd-unreachable",
         &[],
         "drops everything to and from port 2379 on the node's loopback: loop and watchdog reach their etcd no more, which itself is well",
@@ -134,10 +174,30 @@ static CATALOGUE: [FaultInfo; 39] = [
             optional("ports", "all|2379,2380,…"),
             optional("direction", "both|in|out"),
             optional("action", "drop|reject"),
+            optional("where", "node|network"),
         ],
         "filters between the node and those peers (`nodes`: the other nodes; `all`: also the client): `in` connections to the node's \
-         ports, `out` connections to the peers' ports; with all ports, packets in or out. IP only, as a firewall does: ARP passes",
+         ports, `out` connections to the peers' ports; with all ports, packets in or out. IP only, as a firewall does: ARP passes. In the \
+         node's own packet filter, or in the `network`, where the node cannot see it",
         "the filter goes",
+    ),
+    fault(
+        "mtu-black-hole",
+        &[optional("bytes", "1400")],
+        "the network loses packets of more than so many bytes to and from the node, and tells nobody",
+        "it passes them",
+    ),
+    fault(
+        "address-change",
+        &[optional("restart", "no|yes")],
+        "eth0 has another address (.211 for .201), while all members know the old one; `yes` restarts etcd, which cannot bind",
+        "the old address is back",
+    ),
+    fault(
+        "address-twin",
+        &[],
+        "a station that is no node has the node's address too, and announces it; one in a lab at a time",
+        "it goes",
     ),
     fault("fip-del", &[], "deletes the floating IP from eth0", "none: who is to put it back is what is being tested"),
     fault("fip-add", &[], "adds the floating IP to eth0, for ever, without announcing it", "deletes it"),

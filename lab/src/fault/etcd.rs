@@ -18,6 +18,8 @@ const MOVE_LIMIT: Duration = Duration::from_secs(8);
 /// A restart setting of the unit, gone with the next boot like everything in the node.
 const NO_RESTART: &str = "/run/systemd/system/etcd.service.d/fip-lab.conf";
 
+/// Settings with which etcd ends at its start, likewise.
+const UNUSABLE: &str = "/run/systemd/system/etcd.service.d/fip-lab-unusable.conf";
 /// The quota of the unit, likewise.
 const SMALL_QUOTA: &str = "/run/systemd/system/etcd.service.d/fip-lab-quota.conf";
 /// A member is ready within a second or two of its start, when there is a leader; writes wait for a leader too.
@@ -30,7 +32,7 @@ pub(super) async fn main_process(target: &Target<'_>, unit: &str) -> anyhow::Res
     Ok(Some(inside).filter(|&pid| pid > 0).and_then(|pid| target.lab.host_pid(target.node, pid)))
 }
 
-async fn etcd(target: &Target<'_>) -> anyhow::Result<Pid> {
+pub(super) async fn etcd(target: &Target<'_>) -> anyhow::Result<Pid> {
     main_process(target, UNIT).await?.context("etcd does not run")
 }
 
@@ -93,24 +95,30 @@ pub(super) async fn free_quota(target: &Target<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) async fn expire_certificate(target: &Target<'_>) -> anyhow::Result<()> {
-    let script = "cd /etc/kubernetes/pki/etcd; [ -e server.crt.good ] || cp -p server.crt server.crt.good; \
-                  cp server.crt.expired .fip-lab; mv -f .fip-lab server.crt";
-    target.shell(script, &[]).await?;
-    Ok(())
-}
-
-pub(super) async fn renew_certificate(target: &Target<'_>) -> anyhow::Result<()> {
-    target.shell("cd /etc/kubernetes/pki/etcd; [ ! -e server.crt.good ] || mv -f server.crt.good server.crt", &[]).await?;
-    Ok(())
-}
-
 pub(super) async fn start(target: &Target<'_>) -> anyhow::Result<()> {
     // Not waited for: it is ready only when there is a quorum.
     let script =
         "rm -f \"$1\"; systemctl daemon-reload; systemctl reset-failed etcd.service; systemctl start --no-block etcd.service";
     target.shell(script, &[NO_RESTART]).await?;
     Ok(())
+}
+
+/// Not waited for: it is ready only when there is a quorum.
+pub(super) async fn restart_soon(target: &Target<'_>) -> anyhow::Result<()> {
+    target.shell("systemctl reset-failed etcd.service; systemctl restart --no-block etcd.service", &[]).await?;
+    Ok(())
+}
+
+/// A heartbeat interval above the election timeout: etcd says so and ends, and systemd starts it again every two seconds.
+pub(super) async fn crash(target: &Target<'_>) -> anyhow::Result<()> {
+    let script = "mkdir -p \"${1%/*}\"; printf '[Service]\\nEnvironment=ETCD_HEARTBEAT_INTERVAL=60000\\n' >\"$1\"; systemctl daemon-reload";
+    target.shell(script, &[UNUSABLE]).await?;
+    restart_soon(target).await
+}
+
+pub(super) async fn crash_no_more(target: &Target<'_>) -> anyhow::Result<()> {
+    target.shell("rm -f \"$1\"; systemctl daemon-reload", &[UNUSABLE]).await?;
+    restart_soon(target).await
 }
 
 pub(super) async fn move_leader(target: &Target<'_>) -> anyhow::Result<()> {
@@ -127,7 +135,7 @@ pub(super) async fn move_leader(target: &Target<'_>) -> anyhow::Result<()> {
 }
 
 /// The node whose etcd has that member id.
-async fn find_member(target: &Target<'_>, member_id: &str) -> anyhow::Result<NodeId> {
+pub(super) async fn find_member(target: &Target<'_>, member_id: &str) -> anyhow::Result<NodeId> {
     for node in target.lab.nodes().iter().filter(|node| node.id != target.node) {
         let status: Option<MemberStatus> = member_status(target.lab, node.id).await;
         if status.is_some_and(|status| status.member_id == member_id) {

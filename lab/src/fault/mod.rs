@@ -4,17 +4,22 @@
 //! first, whoever injected it. Every heal is idempotent: healing what is well is success.
 
 mod catalogue;
+mod certificate;
 mod client;
 mod curl;
+pub(crate) mod disk;
 mod etcd;
+mod etcd_disk;
 mod kubelet;
-pub(crate) mod log_disk;
+mod log_disk;
 mod machine;
 mod manifest;
+mod member;
 mod network;
 mod process;
 mod record;
 mod watchdog;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -91,13 +96,24 @@ async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "etcd-stop" => etcd::stop(target).await,
         "etcd-kill" => etcd::kill(target).await,
         "loop-caches-answer" => curl::cache_answer(target).await,
-        "certs-expire" => etcd::expire_certificate(target).await,
+        "certs-expire" => certificate::expire(target).await,
+        "etcd-certificate" => certificate::swap(target).await,
+        "etcd-crash-loop" => etcd::crash(target).await,
+        "etcd-disk" => etcd_disk::attach(target).await,
+        "etcd-disk-freeze" => etcd_disk::freeze(target).await,
+        "etcd-disk-slow" => etcd_disk::slow_down(target).await,
+        "etcd-removed" => member::remove(target).await,
+        "etcd-learner" => member::make_learner(target).await,
+        "etcd-reverted" => member::revert(target).await,
         "etcd-restart" => etcd::restart(target).await,
         "etcd-nospace" => etcd::spend_quota(target).await,
         "etcd-unreachable" => etcd::cut_off(target).await,
         "move-leader" => etcd::move_leader(target).await,
         "link-down" => network::link_down(target).await,
         "partition" => network::partition(target).await,
+        "mtu-black-hole" => wire::black_hole(target).await,
+        "address-change" => wire::change_address(target).await,
+        "address-twin" => wire::add_twin(target).await,
         "fip-del" => network::delete_fip(target).await,
         "fip-add" => network::add_fip(target).await,
         "client-keeps-arp" => client::keep_neighbours(target, client::HOUR).await,
@@ -149,13 +165,24 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "etcd-stop" => etcd::resume(target).await,
         "etcd-kill" => etcd::start(target).await,
         "loop-caches-answer" => curl::ask_anew(target).await,
-        "certs-expire" => etcd::renew_certificate(target).await,
+        "certs-expire" => certificate::renew(target).await,
+        "etcd-certificate" => certificate::swap_back(target).await,
+        "etcd-crash-loop" => etcd::crash_no_more(target).await,
+        "etcd-disk" => etcd_disk::detach(target).await,
+        "etcd-disk-freeze" => etcd_disk::thaw(target).await,
+        "etcd-disk-slow" => etcd_disk::speed_up(target).await,
+        "etcd-removed" => member::add_again(target).await,
+        "etcd-learner" => member::give_vote(target).await,
+        "etcd-reverted" => member::unrevert(target).await,
         "etcd-nospace" => etcd::free_quota(target).await,
         "client-keeps-arp" => client::keep_neighbours(target, client::DEFAULT).await,
         "client-misses-announcement" => client::hear_again(target).await,
         "etcd-unreachable" => etcd::let_in(target).await,
         "link-down" => network::link_up(target).await,
         "partition" => network::join(target).await,
+        "mtu-black-hole" => wire::fill_hole(target).await,
+        "address-change" => wire::change_address_back(target).await,
+        "address-twin" => wire::remove_twin(target).await,
         "fip-add" => network::delete_fip(target).await,
         "node-freeze" => machine::thaw(target),
         "disk-full" => machine::free_disk(target).await,

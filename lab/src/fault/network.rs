@@ -5,12 +5,14 @@ use std::net::Ipv4Addr;
 
 use anyhow::Context as _;
 
-use super::{EXEC_LIMIT, Target};
+use super::{EXEC_LIMIT, Target, wire};
 use crate::command;
 use crate::network::{CLIENT, FIP, bridge_namespace, ip};
 
 /// The table that `partition` makes in the node's network namespace.
 const TABLE: &str = "fiplab";
+/// Its name at the switch.
+const WIRE: &str = "cut";
 
 pub(super) async fn link_down(target: &Target<'_>) -> anyhow::Result<()> {
     match target.choice("side", &["bridge", "node"])? {
@@ -36,12 +38,25 @@ pub(super) async fn partition(target: &Target<'_>) -> anyhow::Result<()> {
     let ports = ports(target.arg("ports", "all"))?;
     let direction = target.choice("direction", &["both", "in", "out"])?;
     let action = target.choice("action", &["drop", "reject"])?;
-    delete_table(target, TABLE).await?;
-    netns_nft(target, &ruleset(&peers, &ports, direction, action)).await
+    let halves = halves(&peers, &ports, direction, action);
+    join(target).await?;
+    if target.choice("where", &["node", "network"])? == "network" {
+        // At the switch both ends of a packet tell whose it is.
+        let own = target.node.ip();
+        let ends = [format!("ip daddr {own} "), format!("ip saddr {own} ")];
+        let rules = halves.iter().zip(&ends).flat_map(|(rules, end)| rules.iter().map(move |rule| format!("{end}{rule}; ")));
+        return wire::filter(target, WIRE, &rules.collect::<String>()).await;
+    }
+    let chains = halves.iter().zip(["input", "output"]).map(|(rules, hook)| {
+        let rules: String = rules.iter().map(|rule| format!("{rule}; ")).collect();
+        format!("chain {hook} {{ type filter hook {hook} priority 0; policy accept; {rules}}}\n")
+    });
+    netns_nft(target, &format!("table ip {TABLE} {{\n{}}}\n", chains.collect::<String>())).await
 }
 
 pub(super) async fn join(target: &Target<'_>) -> anyhow::Result<()> {
-    delete_table(target, TABLE).await
+    delete_table(target, TABLE).await?;
+    wire::pass(target, WIRE).await
 }
 
 fn peers(text: &str, target: &Target<'_>) -> anyhow::Result<BTreeSet<Ipv4Addr>> {
@@ -67,27 +82,26 @@ fn ports(text: &str) -> anyhow::Result<BTreeSet<u16>> {
 
 /// With ports, `in` and `out` are about who asks: both halves of such a connection are cut at once, since etcd's streams carry
 /// messages in answers, and half a connection goes on delivering for a while. Without ports all packets of that direction go.
-fn ruleset(peers: &BTreeSet<Ipv4Addr>, ports: &BTreeSet<u16>, direction: &str, action: &str) -> String {
+/// The rules for packets that come to the node, and for those that leave it.
+fn halves(peers: &BTreeSet<Ipv4Addr>, ports: &BTreeSet<u16>, direction: &str, action: &str) -> [Vec<String>; 2] {
     let set = |words: Vec<String>| format!("{{ {} }}", words.join(", "));
     let peers = set(peers.iter().map(ToString::to_string).collect());
     let number = set(ports.iter().map(ToString::to_string).collect());
     // What a filtering router answers; the asking side sees EHOSTUNREACH at once.
     let verdict = if action == "reject" { "reject with icmp type host-prohibited" } else { "drop" };
     let includes = |wanted: &str| direction == "both" || direction == wanted;
-    let mut chains = String::new();
-    for (hook, side, request, answer) in [("input", "saddr", "in", "out"), ("output", "daddr", "out", "in")] {
-        let mut rules = String::new();
+    [("saddr", "in", "out"), ("daddr", "out", "in")].map(|(side, request, answer)| {
+        let mut rules = Vec::new();
         if ports.is_empty() && includes(request) {
-            rules.push_str(&format!("ip {side} {peers} {verdict}; "));
+            rules.push(format!("ip {side} {peers} {verdict}"));
         }
         for (field, direction) in [("dport", request), ("sport", answer)] {
             if !ports.is_empty() && includes(direction) {
-                rules.push_str(&format!("ip {side} {peers} th {field} {number} {verdict}; "));
+                rules.push(format!("ip {side} {peers} th {field} {number} {verdict}"));
             }
         }
-        chains.push_str(&format!("chain {hook} {{ type filter hook {hook} priority 0; policy accept; {rules}}}\n"));
-    }
-    format!("table ip {TABLE} {{\n{chains}}}\n")
+        rules
+    })
 }
 
 /// Loads rules into the node's network namespace.
@@ -128,18 +142,12 @@ mod tests {
     #[test]
     fn both_halves_of_a_connection_are_cut_and_the_other_direction_goes_on() {
         let peers = BTreeSet::from([Ipv4Addr::new(192, 168, 111, 202)]);
-        let text = ruleset(&peers, &BTreeSet::from([2379, 2380]), "in", "drop");
-        assert!(
-            text.contains("hook input priority 0; policy accept; ip saddr { 192.168.111.202 } th dport { 2379, 2380 } drop; }"),
-            "{text}"
-        );
-        assert!(
-            text.contains("hook output priority 0; policy accept; ip daddr { 192.168.111.202 } th sport { 2379, 2380 } drop; }"),
-            "{text}"
-        );
-        let text = ruleset(&peers, &BTreeSet::new(), "both", "reject");
-        assert_eq!(text.matches("reject with icmp type host-prohibited").count(), 2, "{text}");
-        assert!(!text.contains("port {"), "{text}");
+        let [incoming, outgoing] = halves(&peers, &BTreeSet::from([2379, 2380]), "in", "drop");
+        assert_eq!(incoming, ["ip saddr { 192.168.111.202 } th dport { 2379, 2380 } drop"]);
+        assert_eq!(outgoing, ["ip daddr { 192.168.111.202 } th sport { 2379, 2380 } drop"]);
+        let [incoming, outgoing] = halves(&peers, &BTreeSet::new(), "both", "reject");
+        assert_eq!(incoming, ["ip saddr { 192.168.111.202 } reject with icmp type host-prohibited"]);
+        assert_eq!(outgoing, ["ip daddr { 192.168.111.202 } reject with icmp type host-prohibited"]);
     }
 
     #[test]

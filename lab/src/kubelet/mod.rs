@@ -12,7 +12,7 @@
 mod backoff;
 mod cgroup;
 mod container;
-mod cri;
+pub(crate) mod cri;
 mod log_reader;
 mod manifest;
 mod mode;

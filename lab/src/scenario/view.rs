@@ -113,7 +113,19 @@ impl View {
 
 /// Faults after which the node's etcd leads nobody, although its journal cannot say so.
 fn ends_leadership(fault: &Fault) -> bool {
-    matches!(fault.name.as_str(), "etcd-stop" | "etcd-kill" | "etcd-restart" | "etcd-nospace" | "node-freeze")
+    matches!(
+        fault.name.as_str(),
+        "etcd-stop"
+            | "etcd-kill"
+            | "etcd-restart"
+            | "etcd-nospace"
+            | "etcd-certificate"
+            | "etcd-crash-loop"
+            | "etcd-disk"
+            | "etcd-removed"
+            | "etcd-learner"
+            | "node-freeze"
+    )
 }
 
 /// Faults that part the node from the client without touching its link. A partition counts when it drops everything
