@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use super::{check, explain, history, init, manual, pause, run, schema, status};
+use super::{check, diagnose, explain, history, init, manual, pause, run, schema, status};
 
 /// Keeps the floating IP of a vSphere Supervisor control plane on the node whose etcd leads.
 #[derive(Debug, Parser)]
@@ -21,6 +21,7 @@ enum Subcommands {
     Run(run::RunArgs),
     Status(status::StatusArgs),
     Explain(explain::ExplainArgs),
+    Diagnose(diagnose::DiagnoseArgs),
     History(history::HistoryArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
@@ -75,6 +76,7 @@ impl Cli {
             }
             Subcommands::Status(args) => status::run(&args, &mut out),
             Subcommands::Explain(args) => explain::run(&args, &mut out),
+            Subcommands::Diagnose(args) => diagnose::run(&args, &mut out),
             Subcommands::History(args) => history::run(&args, &mut out),
             Subcommands::Pause(args) => pause::run_pause(&args, &mut out),
             Subcommands::Resume(args) => pause::run_resume(&args, &mut out),

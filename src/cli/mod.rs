@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod command;
+pub mod diagnose;
 pub mod explain;
 pub mod history;
 pub mod init;

@@ -21,6 +21,9 @@ pub struct Diagnosis {
     pub links: Vec<Link>,
     /// Commands for a person, the next one first.
     pub next: Vec<String>,
+    /// What else is wrong and would be the cause without the first.
+    #[serde(default)]
+    pub also: Vec<Cause>,
     /// What it was judged by.
     pub evidence: Evidence,
 }
@@ -78,6 +81,8 @@ pub enum Cause {
     LinkDown,
     /// A peer's host answers and refuses: its etcd is down.
     PeerEtcdDown,
+    /// A peer accepts connections and answers nothing: its etcd hangs.
+    PeerEtcdHung,
     /// Nobody has the peer's address.
     PeerHostDown,
     /// Another station answers for this node's address.
@@ -110,12 +115,16 @@ pub enum Cause {
     CertificateKeyMismatch,
     /// A peer's certificate is not trusted or ours is refused, and which is not to be seen from here.
     PeerTls,
+    /// The local member and this watchdog do not agree on TLS, and why is not to be seen in the files.
+    OwnTls,
     /// Clocks of members are apart.
     ClockSkew,
     /// etcd's disk is slow.
     SlowDisk,
     /// etcd's disk hangs.
     DiskHung,
+    /// The file system of etcd is full: it ends.
+    DiskFull,
     /// The database is full: writes fail, reads and leadership do not.
     NoSpace,
     /// The data is corrupt.
@@ -134,10 +143,115 @@ pub enum Cause {
     TooFewMembers,
     /// The node is starved of CPU or memory.
     HostStarved,
+    /// The node did not run for a while: a virtual machine that was stunned or suspended.
+    HostPaused,
     /// The leadership changes and no cause is to be seen.
     LeaderFlapping,
     /// Something is wrong, and what was seen does not tell what.
     Unknown,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 45] = [
+        Self::Healthy,
+        Self::PeersUnreachable,
+        Self::PeerUnreachable,
+        Self::NodeIsolated,
+        Self::InboundBlocked,
+        Self::OutboundBlocked,
+        Self::PeerPortBlocked,
+        Self::ClientPortBlocked,
+        Self::MtuBlackHole,
+        Self::LinkDown,
+        Self::PeerEtcdDown,
+        Self::PeerEtcdHung,
+        Self::PeerHostDown,
+        Self::DuplicateAddress,
+        Self::TwoInterfaces,
+        Self::NameUnresolved,
+        Self::HostFirewall,
+        Self::EtcdHung,
+        Self::EtcdCrashLooping,
+        Self::EtcdDown,
+        Self::KubeletDown,
+        Self::CertificateExpired,
+        Self::CertificateNotYetValid,
+        Self::CertificateWrongCa,
+        Self::CertificateWrongName,
+        Self::CertificateWrongUsage,
+        Self::CertificateKeyMismatch,
+        Self::PeerTls,
+        Self::OwnTls,
+        Self::ClockSkew,
+        Self::SlowDisk,
+        Self::DiskHung,
+        Self::DiskFull,
+        Self::NoSpace,
+        Self::Corrupt,
+        Self::Learner,
+        Self::MemberRemoved,
+        Self::IdMismatch,
+        Self::AddressChanged,
+        Self::SnapshotReverted,
+        Self::TooFewMembers,
+        Self::HostStarved,
+        Self::HostPaused,
+        Self::LeaderFlapping,
+        Self::Unknown,
+    ];
+
+    /// Its name for programs, as in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::PeersUnreachable => "peers_unreachable",
+            Self::PeerUnreachable => "peer_unreachable",
+            Self::NodeIsolated => "node_isolated",
+            Self::InboundBlocked => "inbound_blocked",
+            Self::OutboundBlocked => "outbound_blocked",
+            Self::PeerPortBlocked => "peer_port_blocked",
+            Self::ClientPortBlocked => "client_port_blocked",
+            Self::MtuBlackHole => "mtu_black_hole",
+            Self::LinkDown => "link_down",
+            Self::PeerEtcdDown => "peer_etcd_down",
+            Self::PeerEtcdHung => "peer_etcd_hung",
+            Self::PeerHostDown => "peer_host_down",
+            Self::DuplicateAddress => "duplicate_address",
+            Self::TwoInterfaces => "two_interfaces",
+            Self::NameUnresolved => "name_unresolved",
+            Self::HostFirewall => "host_firewall",
+            Self::EtcdHung => "etcd_hung",
+            Self::EtcdCrashLooping => "etcd_crash_looping",
+            Self::EtcdDown => "etcd_down",
+            Self::KubeletDown => "kubelet_down",
+            Self::CertificateExpired => "certificate_expired",
+            Self::CertificateNotYetValid => "certificate_not_yet_valid",
+            Self::CertificateWrongCa => "certificate_wrong_ca",
+            Self::CertificateWrongName => "certificate_wrong_name",
+            Self::CertificateWrongUsage => "certificate_wrong_usage",
+            Self::CertificateKeyMismatch => "certificate_key_mismatch",
+            Self::PeerTls => "peer_tls",
+            Self::OwnTls => "own_tls",
+            Self::ClockSkew => "clock_skew",
+            Self::SlowDisk => "slow_disk",
+            Self::DiskHung => "disk_hung",
+            Self::DiskFull => "disk_full",
+            Self::NoSpace => "no_space",
+            Self::Corrupt => "corrupt",
+            Self::Learner => "learner",
+            Self::MemberRemoved => "member_removed",
+            Self::IdMismatch => "id_mismatch",
+            Self::AddressChanged => "address_changed",
+            Self::SnapshotReverted => "snapshot_reverted",
+            Self::TooFewMembers => "too_few_members",
+            Self::HostStarved => "host_starved",
+            Self::HostPaused => "host_paused",
+            Self::LeaderFlapping => "leader_flapping",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// How a check ended.
@@ -150,6 +264,8 @@ pub enum Mark {
     Bad,
     /// ? it could not be seen.
     Unseen,
+    /// ! it works, and somebody should look before it does not: a certificate's last days, two members.
+    Warn,
 }
 
 /// A line of the tree.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use etcd::{Container, ContainerState, EtcdLog, LocalStatus, LogClass, LogLine, Metrics, StatusAnswer};
 pub use network::{Connect, Duplicate, FilterRule, Interface, Peer, PeerView, Port, Sockets, Tls};
-pub use node::{Certificate, CertificateFile, Host, Unit};
+pub use node::{Certificate, CertificateFile, Host, Pause, Unit};
 
 /// Something that was looked at: seen, or why not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

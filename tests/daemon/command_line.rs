@@ -5,7 +5,8 @@ use std::process::{Command, Output, Stdio};
 
 use crate::bench::{BINARY, Node, write};
 
-const SUBCOMMANDS: [&str; 10] = ["run", "status", "explain", "pause", "resume", "check", "init", "schema", "man", "completions"];
+const SUBCOMMANDS: [&str; 11] =
+    ["run", "status", "explain", "diagnose", "pause", "resume", "check", "init", "schema", "man", "completions"];
 
 fn fip_watchdog(arguments: &[&str]) -> Output {
     Command::new(BINARY).args(arguments).output().unwrap()

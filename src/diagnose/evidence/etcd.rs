@@ -110,6 +110,8 @@ pub struct LogLine {
     pub count: u32,
     /// The age of the newest one; `None` without a readable stamp.
     pub newest_age_ms: Option<u64>,
+    /// The age of the oldest one since the peer was last active; `None` without a readable stamp. It says since when.
+    pub oldest_age_ms: Option<u64>,
     /// The newest one's message and error, clipped.
     pub example: String,
 }

@@ -66,6 +66,18 @@ pub struct Host {
     pub memory_pressure: Option<u32>,
     /// Free bytes where etcd keeps its data.
     pub etcd_disk_free: Option<u64>,
+    /// The last time that the node itself did not run, seen as a gap in a daemon's ticks: how long, and how long ago it ended.
+    pub last_pause: Option<Pause>,
     /// `statfs` or a small read of etcd's data directory did not come back in time: a frozen disk.
     pub etcd_disk_hangs: bool,
+}
+
+/// A time in which the node did not run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pause {
+    /// Its length.
+    pub length_ms: u64,
+    /// How long ago it ended.
+    pub age_ms: u64,
 }

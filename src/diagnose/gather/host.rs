@@ -36,6 +36,7 @@ pub(super) async fn look(policy: &Policy) -> Seen<Host> {
     let told = flags.ok().and_then(Result::ok).and_then(|flags| flags.path("data-dir"));
     let disk = disk(told.unwrap_or_else(|| PathBuf::from(DATA_DIR)), DISK_TIME).await;
     Seen::Yes(Host {
+        last_pause: None,
         cpu_pressure: pressure::cpu(),
         io_pressure: pressure::io(),
         memory_pressure: pressure::memory(),

@@ -1,0 +1,104 @@
+//! `fip-watchdog diagnose`: why etcd is unwell, from this node alone, changing nothing.
+//!
+//! Invariant: an answer comes, whatever hangs; without a policy, or with a bad one, the defaults are used and that is said.
+
+use std::io::{self, IsTerminal, Write};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::check::unless_reader_gone;
+use super::{check, complain, screen};
+use crate::diagnose::{self, Diagnosis, Mark, Outcome};
+use crate::policy::Policy;
+use crate::policy::load::load;
+
+/// What the runtime may take beyond the diagnosis itself.
+const MARGIN: Duration = Duration::from_millis(400);
+
+/// `EX_TEMPFAIL` of sysexits(3): it took too long.
+const EXIT_TOO_LONG: u8 = 75;
+
+/// Tell why etcd is unwell: which link is broken, and which way, or what is wrong with this node. Changes nothing.
+///
+/// Looks at this node, its etcd and its peers for at most five seconds. Needs neither the daemon nor an API server. Marks: ✓ well, ✗ wrong,
+/// ? could not be seen, ! works, but look at it.
+///
+/// Exit code: 0 healthy as far as was seen, 1 this node, its etcd or a peer's etcd is at fault, 3 the network between the members is at fault
+/// (nothing to heal on a node), 4 something is wrong or too little was seen to tell, 75 no answer in time.
+#[derive(Debug, Args)]
+pub struct DiagnoseArgs {
+    /// Print the diagnosis with all its evidence as one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The policy, for etcd's endpoint and certificates. Without it, or with a bad one, the defaults are used.
+    #[arg(long, value_name = "FILE", default_value = check::DEFAULT_PATH)]
+    pub policy: PathBuf,
+}
+
+/// Runs the subcommand; the exit code.
+///
+/// # Errors
+/// When the runtime cannot be made or the output cannot be written. A reader that has gone away is no error.
+pub fn run(args: &DiagnoseArgs, out: &mut impl Write) -> anyhow::Result<u8> {
+    let policy = policy(&args.policy);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let looked = runtime.block_on(async { tokio::time::timeout(diagnose::PATIENCE + MARGIN, diagnose::diagnose(&policy)).await });
+    // A read that hangs on a dead disk would hold up the end of the runtime for ever.
+    runtime.shutdown_background();
+    let Ok(diagnosis) = looked else {
+        complain("the diagnosis did not end in time; this node is so busy, or so stuck, that not even that could be seen");
+        return Ok(EXIT_TOO_LONG);
+    };
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let text = if args.json { screen::json(&diagnosis) } else { render(&diagnosis, colour) };
+    unless_reader_gone(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+    Ok(diagnosis.outcome.exit_code())
+}
+
+/// The policy, or the defaults with a word about why.
+fn policy(path: &Path) -> Policy {
+    load(path).unwrap_or_else(|error| {
+        complain(&format!("{:#}; going on with the defaults", anyhow::Error::new(error)));
+        // The FIP is not looked at.
+        Policy::with_defaults(Ipv4Addr::UNSPECIFIED, "eth0")
+    })
+}
+
+/// The screen: the sentence first, then the tree, then what to do next.
+#[must_use]
+pub fn render(diagnosis: &Diagnosis, colour: bool) -> String {
+    let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+    let (code, kind) = match diagnosis.outcome {
+        Outcome::Healthy => ("1;32", "healthy"),
+        Outcome::Node => ("1;31", "node"),
+        Outcome::Network => ("1;31", "network"),
+        Outcome::Unknown => ("1;33", "unknown"),
+    };
+    let cause = diagnosis.cause.name();
+    let head = if cause == kind { paint(code, kind) } else { format!("{}: {cause}", paint(code, kind)) };
+    let mut text = format!("{head}\n{}\n\n", diagnosis.sentence);
+    let width = diagnosis.checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0).min(40);
+    for check in &diagnosis.checks {
+        let (code, sign) = match check.mark {
+            Mark::Good => ("32", "✓"),
+            Mark::Bad => ("31", "✗"),
+            Mark::Unseen => ("33", "?"),
+            Mark::Warn => ("33", "!"),
+        };
+        let means = if check.means.is_empty() { String::new() } else { format!(": {}", check.means) };
+        text.push_str(&format!("{} {:<width$}  {}{means}\n", paint(code, sign), check.name, check.seen));
+        if check.mark != Mark::Good && !check.by_hand.is_empty() {
+            text.push_str(&format!("  {:<width$}  $ {}\n", "", check.by_hand));
+        }
+    }
+    if !diagnosis.next.is_empty() {
+        text.push_str("\nnext\n");
+        for command in &diagnosis.next {
+            text.push_str(&format!("  $ {command}\n"));
+        }
+    }
+    text
+}

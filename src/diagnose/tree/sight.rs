@@ -1,0 +1,246 @@
+//! What follows from the evidence, once, for the table, the checks and the sentence alike, so that they cannot disagree.
+
+use std::net::IpAddr;
+
+use super::reach::{Reach, VIEW_MS_MAX};
+use super::words;
+use crate::diagnose::evidence::{
+    Connect, Container, ContainerState, Evidence, LogClass, LogLine, Member, MemberId, Peer, PeerView, StatusAnswer, Tls,
+};
+
+/// A line of etcd's log that is older than this says nothing of now, in milliseconds. etcd repeats what goes on within 30 s.
+const FRESH_MS: u64 = 60_000;
+
+/// A peer needs this long to call an etcd that has just started, in milliseconds.
+const SETTLED_MS: u64 = 10_000;
+
+/// Starts of etcd in its log that make a crash loop. The kubelet waits longer each time, so they are minutes apart.
+const STARTS: u32 = 3;
+
+/// How the local etcd takes questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Etcd<'a> {
+    /// It answers.
+    Answers,
+    /// Nothing listens.
+    Refuses,
+    /// It takes the connection and says nothing, or does not even take it.
+    Silent,
+    /// It and this watchdog do not agree on TLS.
+    Tls(&'a str),
+    /// It failed in another way.
+    Fails(&'a str),
+    /// It could not be asked.
+    Unseen,
+}
+
+/// Whether a quorum stands behind the local member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quorum {
+    Yes,
+    No,
+    Unseen,
+}
+
+/// The evidence, and what follows from it.
+#[derive(Debug)]
+pub(super) struct Sight<'a> {
+    pub evidence: &'a Evidence,
+    /// This node, as a sentence names it.
+    pub node: String,
+    /// This node's member, where the list has it.
+    pub own: Option<&'a Member>,
+    pub etcd: Etcd<'a>,
+    pub quorum: Quorum,
+    pub reaches: Vec<Reach<'a>>,
+}
+
+impl<'a> Sight<'a> {
+    pub(super) fn new(evidence: &'a Evidence) -> Self {
+        let own = own(evidence);
+        let etcd = etcd(evidence);
+        let listens = etcd == Etcd::Answers || evidence.own_peer_port.yes().is_some_and(|port| port.connect == Connect::Open);
+        let young = evidence.container.yes().and_then(|container| container.age_ms).is_some_and(|age| age < SETTLED_MS);
+        let address = own.and_then(|own| own.address);
+        let reach = |peer: &'a Peer| {
+            let said = peer.view.as_ref().filter(|view| view.age_ms <= VIEW_MS_MAX).and_then(|view| seen_by(view, address));
+            Reach::new(peer, listens && !young, said, since(evidence, peer.member.id))
+        };
+        Self {
+            evidence,
+            node: words::name(
+                own.map_or(&evidence.node, |own| if evidence.node.is_empty() { &own.name } else { &evidence.node }),
+                address,
+            ),
+            own,
+            etcd,
+            quorum: quorum(evidence),
+            reaches: evidence.peers.iter().map(reach).collect(),
+        }
+    }
+
+    /// This node's address among the members.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.own.and_then(|own| own.address)
+    }
+
+    /// This node with its address.
+    pub(super) fn me(&self) -> String {
+        words::who(&self.node, self.address())
+    }
+
+    pub(super) fn container(&self) -> Option<&'a Container> {
+        self.evidence.container.yes()
+    }
+
+    /// etcd does not serve: it refuses, or it ended.
+    pub(super) fn down(&self) -> bool {
+        match self.etcd {
+            Etcd::Answers | Etcd::Tls(_) | Etcd::Silent => false,
+            Etcd::Refuses => true,
+            Etcd::Fails(_) | Etcd::Unseen => self.container().is_some_and(|container| container.state != ContainerState::Running),
+        }
+    }
+
+    /// It starts and ends again and again.
+    pub(super) fn crash_loops(&self) -> bool {
+        let by_container = self.container().is_some_and(|container| {
+            container.state == ContainerState::CrashLooping || (container.restarted_while_looking && self.etcd != Etcd::Answers)
+        });
+        by_container || (self.down() && self.recent(LogClass::Start).is_some_and(|line| line.count >= STARTS))
+    }
+
+    /// It is stopped by a signal, or its cgroup is frozen.
+    pub(super) fn frozen(&self) -> bool {
+        self.etcd != Etcd::Answers
+            && self.container().is_some_and(|container| container.frozen || matches!(container.process_state, Some('T' | 't')))
+    }
+
+    /// Its disk does not come back.
+    pub(super) fn disk_hangs(&self) -> bool {
+        let waits = self.container().is_some_and(|container| container.process_state == Some('D'));
+        self.evidence.host.yes().is_some_and(|host| host.etcd_disk_hangs) || (waits && self.etcd == Etcd::Silent)
+    }
+
+    /// A line of a class that is not older than a minute, or has no stamp.
+    pub(super) fn recent(&self, class: LogClass) -> Option<&'a LogLine> {
+        self.lines(class).find(|line| is_recent(line))
+    }
+
+    /// All lines of a class.
+    pub(super) fn lines(&self, class: LogClass) -> impl Iterator<Item = &'a LogLine> {
+        self.evidence.log.yes().into_iter().flat_map(|log| &log.lines).filter(move |line| line.class == class)
+    }
+
+    /// A line by which etcd said why it ended, however old: it has said nothing since.
+    pub(super) fn last_words(&self, class: LogClass) -> Option<&'a LogLine> {
+        if self.down() || self.crash_loops() { self.lines(class).next() } else { None }
+    }
+
+    /// This node's address among the members is on none of its interfaces.
+    pub(super) fn address_gone(&self) -> Option<IpAddr> {
+        let address = self.address().filter(|address| !address.is_loopback() && !address.is_unspecified())?;
+        let interfaces = self.evidence.interfaces.yes()?;
+        let mut held = interfaces.iter().flat_map(|interface| &interface.addresses).peekable();
+        held.peek()?;
+        held.all(|(held, _)| *held != address).then_some(address)
+    }
+
+    /// Peers whose watchdog shared its sight, and what it says of another peer and of us: they reach each other, and not us.
+    pub(super) fn others_reach_each_other(&self) -> bool {
+        let Some(own) = self.address() else { return false };
+        let views = self.evidence.peers.iter().filter_map(|peer| peer.view.as_ref());
+        views.into_iter().any(|view| {
+            let us = seen_by(view, Some(own));
+            let others = view.peer_ports.iter().filter(|(address, _)| *address != own);
+            us.is_some_and(|us| *us != Connect::Open) && others.into_iter().any(|(_, connect)| *connect == Connect::Open)
+        })
+    }
+
+    /// How far this node's own clock is from the others': most peers' clocks are apart from it to the same side. Positive when it is behind.
+    pub(super) fn own_clock_offset_ms(&self) -> Option<i64> {
+        let mut offsets: Vec<i64> = self.reaches.iter().filter_map(Reach::clock_offset_ms).collect();
+        offsets.sort_unstable();
+        // The lower middle one: with two peers of which one is apart, the clock of that one is at fault.
+        let (first, last) = (offsets.first()?, offsets.last()?);
+        if (*first > 0) == (*last > 0) { if *first > 0 { Some(*first) } else { Some(*last) } } else { None }
+    }
+
+    /// Members with a vote.
+    pub(super) fn voters(&self) -> Option<usize> {
+        self.evidence.members.yes().map(|members| members.list.iter().filter(|member| !member.learner).count())
+    }
+}
+
+/// It is not older than a minute, or has no stamp.
+pub(super) fn is_recent(line: &LogLine) -> bool {
+    line.newest_age_ms.is_none_or(|age| age <= FRESH_MS)
+}
+
+fn seen_by(view: &PeerView, address: Option<IpAddr>) -> Option<&Connect> {
+    let address = address?;
+    view.peer_ports.iter().find(|(of, _)| *of == address).map(|(_, connect)| connect)
+}
+
+fn own(evidence: &Evidence) -> Option<&Member> {
+    let members = evidence.members.yes()?;
+    let by_id = |id: MemberId| members.list.iter().find(|member| id != MemberId(0) && member.id == id);
+    let by_name = || members.list.iter().find(|member| !member.name.is_empty() && member.name == evidence.node);
+    let by_status = || evidence.status.yes().and_then(|status| by_id(status.member_id));
+    members.own_id.and_then(by_id).or_else(by_status).or_else(by_name)
+}
+
+fn etcd(evidence: &Evidence) -> Etcd<'_> {
+    if let Some(status) = evidence.status.yes() {
+        return match &status.answer {
+            StatusAnswer::Answered => Etcd::Answers,
+            StatusAnswer::Refused => Etcd::Refuses,
+            StatusAnswer::TimedOut => Etcd::Silent,
+            StatusAnswer::Tls(text) => Etcd::Tls(text),
+            StatusAnswer::Other(text) => Etcd::Fails(text),
+        };
+    }
+    let Some(port) = evidence.own_client_port.yes() else { return Etcd::Unseen };
+    match (&port.connect, &port.tls) {
+        (Connect::Refused, _) => Etcd::Refuses,
+        (Connect::Open, Some(Tls::Answered)) => Etcd::Answers,
+        (Connect::Open, Some(Tls::TimedOut)) | (Connect::TimedOut, _) => Etcd::Silent,
+        (Connect::Open, Some(Tls::Untrusted(text) | Tls::RefusedOurs(text) | Tls::Failed(text))) => Etcd::Tls(text),
+        (Connect::Open | Connect::Rejected | Connect::NoHost | Connect::NoRoute | Connect::Other(_), _) => Etcd::Unseen,
+    }
+}
+
+fn quorum(evidence: &Evidence) -> Quorum {
+    let has_leader = evidence.metrics.yes().and_then(|metrics| metrics.has_leader);
+    let from_metrics = match has_leader {
+        Some(true) => Quorum::Yes,
+        Some(false) => Quorum::No,
+        None => Quorum::Unseen,
+    };
+    let Some(status) = evidence.status.yes().filter(|status| status.answer == StatusAnswer::Answered) else {
+        return from_metrics;
+    };
+    match status.quorum_read {
+        Some(true) => Quorum::Yes,
+        _ if status.leader == MemberId(0) => Quorum::No,
+        // A learner may not answer such a read.
+        Some(false) if !status.learner => Quorum::No,
+        Some(false) | None => {
+            if has_leader == Some(false) {
+                Quorum::No
+            } else {
+                Quorum::Yes
+            }
+        }
+    }
+}
+
+/// For how long etcd's log has said that a peer does not answer.
+fn since(evidence: &Evidence, peer: MemberId) -> Option<u64> {
+    let failing = [LogClass::PeerTimedOut, LogClass::PeerRefused, LogClass::PeerNoRoute];
+    let lines = evidence.log.yes().into_iter().flat_map(|log| &log.lines);
+    let fresh = |line: &&LogLine| line.newest_age_ms.is_some_and(|age| age <= FRESH_MS);
+    let about =
+        lines.filter(|line| peer != MemberId(0) && line.peer == Some(peer) && failing.contains(&line.class)).filter(fresh);
+    about.filter_map(|line| line.oldest_age_ms).max()
+}
