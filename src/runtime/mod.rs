@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod attend;
+pub(crate) mod child;
 pub mod clock;
 mod examination;
 pub mod executor;

@@ -8,15 +8,12 @@
 //! `boot.hold_off_max`. What systemd does not say is waited for until then. Cancel-safe.
 
 use std::collections::BTreeSet;
-use std::process::Stdio;
 use std::time::Duration;
-
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
 use crate::decision::observation::HoldOff;
 use crate::decision::time::Moment;
 use crate::policy::BootPolicy;
+use crate::runtime::child;
 
 /// Between two questions.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -25,7 +22,7 @@ const ASK_EVERY: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// An answer has some 80 bytes a unit.
-const ANSWER_BYTES_MAX: u64 = 16 * 1024;
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 /// What is asked.
 const SYSTEMCTL: &str = "systemctl";
@@ -76,22 +73,9 @@ impl BootSensor {
     }
 
     async fn ask(&self, units: &BTreeSet<&str>) -> Result<String, String> {
-        let answer = tokio::time::timeout(DEADLINE, self.show(units)).await;
-        answer
-            .map_err(|_elapsed| format!("{} does not answer", self.program))?
-            .map_err(|error| format!("{}: {error}", self.program))
-    }
-
-    async fn show(&self, units: &BTreeSet<&str>) -> std::io::Result<String> {
-        let mut command = Command::new(&self.program);
-        command.args(["show", "--no-pager", "--property=Id,LoadState,ActiveState", "--"]).args(units);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
-        let mut answer = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;
-        }
-        let status = child.wait().await?;
-        if status.success() { Ok(answer) } else { Err(std::io::Error::other(format!("it ended with {status}"))) }
+        let about = ["show", "--no-pager", "--property=Id,LoadState,ActiveState", "--"].into_iter().chain(units.iter().copied());
+        let answer = child::answer(&self.program, about, DEADLINE, ANSWER_BYTES_MAX).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 }
 

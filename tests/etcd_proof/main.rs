@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 mod cluster;
+mod examine;
 
 use std::time::Duration;
 

@@ -7,3 +7,6 @@ use crate::policy::Policy;
 pub(super) async fn look(_policy: &Policy) -> Seen<Container> {
     Seen::default()
 }
+
+/// etcd's unit, where it is no pod.
+pub(super) const UNIT: &str = "etcd.service";

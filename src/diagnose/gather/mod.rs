@@ -32,6 +32,7 @@ mod ports;
 mod sockets;
 mod status;
 mod tls;
+mod unit;
 
 use std::net::SocketAddr;
 use std::time::Duration;

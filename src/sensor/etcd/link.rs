@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
@@ -31,6 +31,8 @@ const REPLACE_AFTER: Duration = Duration::from_secs(10);
 const REPLACE_AFTER_MAX: Duration = Duration::from_secs(3600);
 /// A TCP connect on loopback takes microseconds; this only makes a dropped SYN retry.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the handshake of a link that is used once may hang: longer than any question waits, so that it is the question that times out.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(6);
 /// The largest certificate or key file that is read; real ones have 1 to 4 KiB.
 const PEM_BYTES_MAX: u64 = 1 << 20;
 
@@ -58,6 +60,8 @@ pub(super) struct EtcdLink {
     /// One reader of certificate files at a time: on a hung disk it never comes back, and the others
     /// run into their deadlines instead of piling up threads.
     files: Arc<Semaphore>,
+    /// How long a TLS handshake may hang before it is torn down; `None` for as long as the member does.
+    handshake: Option<Duration>,
     pub(super) members: Members,
 }
 
@@ -77,7 +81,13 @@ impl std::fmt::Debug for EtcdLink {
 
 impl EtcdLink {
     pub(super) fn new(policy: EtcdPolicy, fip: Option<Ipv4Addr>) -> Self {
-        Self { policy, slot: Mutex::default(), files: Arc::new(Semaphore::new(1)), members: Members::new(fip) }
+        Self { policy, slot: Mutex::default(), files: Arc::new(Semaphore::new(1)), handshake: None, members: Members::new(fip) }
+    }
+
+    /// A link for a single round: what hangs in it ends by itself, and all such links have one reader of files.
+    pub(super) fn for_once(policy: EtcdPolicy) -> Self {
+        static FILES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(1)));
+        Self { files: Arc::clone(&FILES), handshake: Some(HANDSHAKE_TIMEOUT), ..Self::new(policy, None) }
     }
 
     /// The deadline of one round of questions.
@@ -147,17 +157,18 @@ impl EtcdLink {
 
     /// Read the files on a thread of their own, which keeps the turn for as long as it takes.
     async fn options(&self, turn: OwnedSemaphorePermit) -> Result<(ConnectOptions, OwnedSemaphorePermit), String> {
-        let policy = self.policy.clone();
-        let read = tokio::task::spawn_blocking(move || read_options(&policy).map(|options| (options, turn)));
+        let (policy, handshake) = (self.policy.clone(), self.handshake);
+        let read = tokio::task::spawn_blocking(move || read_options(&policy, handshake).map(|options| (options, turn)));
         read.await.map_err(|error| format!("reading the etcd certificates failed: {error}"))?
     }
 }
 
-fn read_options(policy: &EtcdPolicy) -> Result<ConnectOptions, String> {
+fn read_options(policy: &EtcdPolicy, handshake: Option<Duration>) -> Result<ConnectOptions, String> {
     let ca = read_pem("CA certificate", &policy.ca)?;
     let cert = read_pem("client certificate", &policy.cert)?;
     let key = read_pem("client key", &policy.key)?;
     let tls = TlsOptions::new().ca_certificate(Certificate::from_pem(ca)).identity(Identity::from_pem(cert, key));
+    let tls = if let Some(timeout) = handshake { tls.timeout(timeout) } else { tls };
     Ok(ConnectOptions::new().with_tls(tls).with_connect_timeout(CONNECT_TIMEOUT))
 }
 

@@ -8,6 +8,7 @@
 //!
 //! Cancel-safe: a dropped read leaves nothing behind but the kept connection.
 
+mod examine;
 mod fault;
 mod link;
 mod members;
@@ -22,6 +23,7 @@ use crate::decision::plan::EtcdDepth;
 use crate::policy::EtcdPolicy;
 use crate::runtime::clock;
 
+pub use examine::{Examination, examine};
 pub use fault::sentence;
 pub use proof::{agree, in_time, unpaused};
 pub use prover::{EtcdProver, LeadershipProver, NotProven, Proof};

@@ -29,7 +29,7 @@ use crate::runtime::attend::{Stopwatch, attended};
 use crate::runtime::clock;
 
 /// The key that is read: the one that `etcdctl endpoint health` reads. It need not exist.
-const PROBE_KEY: &str = "health";
+pub(super) const PROBE_KEY: &str = "health";
 
 /// A gap of this process from which an answer that was in flight is about the past; also how much later than its deadline one
 /// may come.
@@ -154,7 +154,7 @@ async fn range(link: &EtcdLink, kept: &mut Kept, until: Instant) -> Result<GetRe
     settle(link, kept, answer)
 }
 
-fn settle<T>(
+pub(super) fn settle<T>(
     link: &EtcdLink,
     kept: &Kept,
     answer: Result<Result<T, etcd_client::Error>, tokio::time::error::Elapsed>,
@@ -172,7 +172,7 @@ fn settle<T>(
     }
 }
 
-fn translate(response: &StatusResponse) -> Result<EtcdStatus, EtcdFault> {
+pub(super) fn translate(response: &StatusResponse) -> Result<EtcdStatus, EtcdFault> {
     let header = response.header().ok_or_else(|| EtcdFault::Other("status came without a header".to_owned()))?;
     Ok(EtcdStatus {
         member_id: header.member_id(),

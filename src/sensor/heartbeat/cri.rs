@@ -22,7 +22,7 @@ const LINE_MAX: usize = 64 * 1024;
 
 /// Turns a container log's bytes into the container's own lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     /// The physical line that has not ended yet.
     raw: Vec<u8>,
     /// Skip everything up to the next newline: the input began inside a line.
@@ -39,11 +39,11 @@ struct Parts {
 
 /// A line that the container wrote.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'bytes> {
+pub(crate) struct Line<'bytes> {
     /// The runtime's stamp, as it stands in the log.
-    pub(super) stamp: &'bytes [u8],
+    pub(crate) stamp: &'bytes [u8],
     /// Without its newline.
-    pub(super) text: &'bytes [u8],
+    pub(crate) text: &'bytes [u8],
 }
 
 /// A line, or a part of one.
@@ -72,17 +72,17 @@ struct DockerRecord<'raw> {
 
 impl Lines {
     /// Forgets all parts. What comes next begins a line.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// Forgets all parts, and drops what comes up to the next newline.
-    pub(super) fn reset_inside_line(&mut self) {
+    pub(crate) fn reset_inside_line(&mut self) {
         *self = Self { skipping: true, ..Self::default() };
     }
 
     /// Takes the next bytes of the file and hands each finished line to `on_line`.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], mut on_line: impl FnMut(Line<'_>)) {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut on_line: impl FnMut(Line<'_>)) {
         while let Some(end) = memchr(b'\n', bytes) {
             let (head, rest) = bytes.split_at(end);
             bytes = rest.get(1..).unwrap_or_default();
@@ -104,7 +104,7 @@ impl Lines {
     }
 
     /// Bytes that the buffers take up.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.raw.capacity() + self.parts.stdout.capacity() + self.parts.stderr.capacity()
     }
 }

@@ -15,7 +15,7 @@
 //! since each one leaves the sensor's state whole.
 
 mod candidates;
-mod cri;
+pub(crate) mod cri;
 mod follow;
 mod parser;
 mod trace;
