@@ -376,7 +376,9 @@ impl Sim {
             | AuditEvent::SenseFound { .. }
             | AuditEvent::HangAutopsied { .. }
             | AuditEvent::EtcdAlarmRaised { .. }
-            | AuditEvent::EtcdAlarmCleared { .. } => {}
+            | AuditEvent::EtcdAlarmCleared { .. }
+            | AuditEvent::Diagnosed { .. }
+            | AuditEvent::Recovered(_) => {}
         }
     }
 

@@ -14,6 +14,7 @@ use fip_watchdog::actuator::manifest_cycle::{CycleError, Recovered, Verify as _}
 use fip_watchdog::autopsy::{Autopsy, Case};
 use fip_watchdog::decision::observation::{AliasView, CyclePhase, CycleView, Reading};
 use fip_watchdog::decision::step::{StepKind, StepOutcome};
+use fip_watchdog::diagnose::Diagnosed;
 use fip_watchdog::policy::Policy;
 use fip_watchdog::runtime::clock;
 use fip_watchdog::runtime::executor::{Hands, NewPodBeats, alias_step};
@@ -92,6 +93,11 @@ impl Hands for SimHands {
 
     /// No process of a simulated node can be looked at.
     fn autopsy(&self, _: Case, _: oneshot::Sender<()>) -> impl Future<Output = Option<Autopsy>> + Send + 'static {
+        std::future::ready(None)
+    }
+
+    /// Nor its network.
+    fn diagnose(&self, _: &Policy) -> impl Future<Output = Option<Diagnosed>> + Send + 'static {
         std::future::ready(None)
     }
 

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::diagnosed;
 use super::kind::EventKind;
+use super::recovery::Recovery;
 use super::severity::{Priority, severity};
 use super::text::{clip, millis, sentence, sentences, span};
-use crate::autopsy::{Autopsy, Cause};
+use crate::autopsy::Autopsy;
 use crate::decision::observation::CyclePhase;
 use crate::decision::step::StepKind;
 use crate::decision::verdict::Verdict;
+use crate::diagnose::Diagnosed;
 use crate::policy::Mode;
 use crate::runtime::ledger::PauseRecord;
 
@@ -62,6 +65,10 @@ pub enum AuditEvent {
     EtcdAlarmRaised { alarms: Vec<String> },
     /// None is up any more.
     EtcdAlarmCleared { held_for: Duration },
+    /// etcd was looked at while it is unwell, and something new was found.
+    Diagnosed { verdict: Verdict, diagnosed: Box<Diagnosed> },
+    /// etcd is well again, for long enough.
+    Recovered(Box<Recovery>),
 }
 
 /// One journal entry: the fields of the audit, before they are put in the journal's own format.
@@ -81,9 +88,11 @@ pub struct Entry {
     pub evidence: Option<Value>,
     /// `FIP_DURATION_MS`.
     pub duration_ms: Option<u64>,
-    /// `FIP_CAUSE`: why the loop hangs.
-    pub cause: Option<Cause>,
-    /// `FIP_COMMAND`: what would have shown it by hand.
+    /// `FIP_CAUSE`: why the loop hangs, or what is wrong with etcd.
+    pub cause: Option<String>,
+    /// `FIP_OUTCOME`: what kind of fault etcd's is.
+    pub outcome: Option<String>,
+    /// `FIP_COMMAND`: what would have shown it by hand, or what a person does next.
     pub command: Option<String>,
     /// `FIP_AUTOPSY`: the number of its file.
     pub autopsy: Option<u32>,
@@ -112,6 +121,8 @@ impl AuditEvent {
             Self::HangAutopsied { .. } => EventKind::HangAutopsied,
             Self::EtcdAlarmRaised { .. } => EventKind::EtcdAlarmRaised,
             Self::EtcdAlarmCleared { .. } => EventKind::EtcdAlarmCleared,
+            Self::Diagnosed { .. } => EventKind::Diagnosed,
+            Self::Recovered(_) => EventKind::Recovered,
         }
     }
 
@@ -125,7 +136,8 @@ impl AuditEvent {
             | Self::CycleRecovered { .. }
             | Self::SenseLost { .. }
             | Self::HangAutopsied { .. }
-            | Self::EtcdAlarmRaised { .. } => Priority::Warning,
+            | Self::EtcdAlarmRaised { .. }
+            | Self::Diagnosed { .. } => Priority::Warning,
             Self::Started { .. }
             | Self::Stopping { .. }
             | Self::PolicyLoaded { .. }
@@ -133,7 +145,8 @@ impl AuditEvent {
             | Self::StepSucceeded { .. }
             | Self::SenseFound { .. }
             | Self::PauseRecorded(_)
-            | Self::EtcdAlarmCleared { .. } => Priority::Notice,
+            | Self::EtcdAlarmCleared { .. }
+            | Self::Recovered(_) => Priority::Notice,
             Self::StepStarted { .. } => Priority::Info,
             Self::LeaseRenewed { .. } => Priority::Debug,
         }
@@ -201,6 +214,8 @@ impl AuditEvent {
             Self::EtcdAlarmCleared { held_for } => {
                 plain(format!("etcd's alarm is over after {}", span(*held_for))).lasting(*held_for)
             }
+            Self::Diagnosed { verdict, diagnosed } => diagnosed::entry(*verdict, diagnosed),
+            Self::Recovered(recovery) => recovery.entry(),
         }
     }
 }
@@ -227,7 +242,7 @@ fn autopsied(verdict: Verdict, autopsy: &Autopsy) -> Entry {
     let Autopsy { finding, evidence, .. } = autopsy;
     let evidence = serde_json::to_value(evidence).unwrap_or(Value::Null);
     Entry {
-        cause: Some(finding.cause),
+        cause: Some(finding.cause.name().to_owned()),
         command: Some(finding.command.clone()),
         autopsy: autopsy.number,
         ..said(format!("why the loop hangs: {}; by hand: {}", finding.sentence, finding.command), &finding.sentence)

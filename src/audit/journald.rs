@@ -131,8 +131,11 @@ pub fn encode(kind: EventKind, priority: Priority, entry: &Entry) -> Vec<u8> {
     if let Some(duration) = entry.duration_ms {
         put("FIP_DURATION_MS", &duration.to_string());
     }
-    if let Some(cause) = entry.cause {
-        put("FIP_CAUSE", cause.name());
+    if let Some(cause) = &entry.cause {
+        put("FIP_CAUSE", cause);
+    }
+    if let Some(outcome) = &entry.outcome {
+        put("FIP_OUTCOME", outcome);
     }
     if let Some(command) = &entry.command {
         put("FIP_COMMAND", command);

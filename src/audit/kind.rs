@@ -42,11 +42,15 @@ pub enum EventKind {
     EtcdAlarmRaised,
     /// etcd's alarms are over.
     EtcdAlarmCleared,
+    /// etcd was looked at while it is unwell, and something new was found.
+    Diagnosed,
+    /// etcd is well again, for long enough.
+    Recovered,
 }
 
 impl EventKind {
     /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Started,
         Self::Stopping,
         Self::PolicyLoaded,
@@ -65,6 +69,8 @@ impl EventKind {
         Self::HangAutopsied,
         Self::EtcdAlarmRaised,
         Self::EtcdAlarmCleared,
+        Self::Diagnosed,
+        Self::Recovered,
     ];
 
     /// The value of `FIP_EVENT`.
@@ -89,6 +95,8 @@ impl EventKind {
             Self::HangAutopsied => "hang_autopsied",
             Self::EtcdAlarmRaised => "etcd_alarm_raised",
             Self::EtcdAlarmCleared => "etcd_alarm_cleared",
+            Self::Diagnosed => "diagnosed",
+            Self::Recovered => "recovered",
         }
     }
 
@@ -114,6 +122,8 @@ impl EventKind {
             Self::HangAutopsied => "345c03e27e5f490288eb72b8b8072927",
             Self::EtcdAlarmRaised => "35c3a12214ab41959631637421ade9e8",
             Self::EtcdAlarmCleared => "9f78594e34d640ef97cf4f399e709487",
+            Self::Diagnosed => "6e189f8bb4f242378db772bdc0ac84a4",
+            Self::Recovered => "ff0787173d19449cbd691ce93a991ae5",
         }
     }
 

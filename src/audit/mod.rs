@@ -4,12 +4,14 @@
 //! can never tell different stories. It never blocks and never fails; entries that a stuck journal does
 //! not take wait in a bounded backlog. Not async, so there is nothing to cancel.
 
+mod diagnosed;
 pub mod event;
 pub mod evidence;
 pub mod facts;
 pub mod journal_layer;
 pub mod journald;
 pub mod kind;
+pub mod recovery;
 pub mod severity;
 pub mod text;
 
@@ -19,6 +21,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use diagnosed::word;
 pub use event::AuditEvent;
 pub use evidence::evidence;
 pub use kind::EventKind;
@@ -109,6 +112,12 @@ impl Audit {
     #[must_use]
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         EventKind::ALL.iter().zip(&self.counters).map(|(kind, counter)| (kind.name(), counter.load(Ordering::Relaxed))).collect()
+    }
+
+    /// How many events of one kind there were since the start.
+    #[must_use]
+    pub fn count(&self, kind: EventKind) -> u64 {
+        self.counters.get(kind.index()).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 
     /// How many entries the journal never took.

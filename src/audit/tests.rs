@@ -18,6 +18,7 @@ use crate::decision::observation::{
 use crate::decision::step::StepKind;
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
+use crate::diagnose::{Diagnosed, Diagnosis};
 use crate::policy::Mode;
 use crate::runtime::ledger::{PauseKind, PauseRecord};
 
@@ -81,6 +82,12 @@ fn autopsy() -> Autopsy {
     Autopsy { number: Some(7), wall_ms: 1, verdict: "loop_stalled_fip_missing".to_owned(), finding, took_ms: 80, evidence }
 }
 
+fn diagnosed() -> Diagnosed {
+    let next = vec!["nc -vz 192.0.2.2 2380".to_owned()];
+    let diagnosis = Diagnosis { next, ..Diagnosis::given_up(Duration::from_secs(5)) };
+    Diagnosed { diagnosis, took: Duration::from_millis(900), ended_at: Moment::default() }
+}
+
 fn every_event() -> Vec<AuditEvent> {
     let seen = || json!({ "etcd": { "state": "stale", "age_ms": 5 } });
     let (step, verdict) = (StepKind::ApplyAlias, Verdict::LoopStalledFipMissing);
@@ -112,6 +119,8 @@ fn every_event() -> Vec<AuditEvent> {
         AuditEvent::HangAutopsied { verdict, autopsy: Box::new(autopsy()) },
         AuditEvent::EtcdAlarmRaised { alarms: vec!["memberID:4711 alarm:NOSPACE".to_owned()] },
         AuditEvent::EtcdAlarmCleared { held_for: duration },
+        AuditEvent::Diagnosed { verdict: Verdict::NoQuorum, diagnosed: Box::new(diagnosed()) },
+        AuditEvent::Recovered(Box::new(recovery::tests::sample())),
     ]
 }
 
@@ -139,6 +148,8 @@ fn the_fields_of_every_entry_are_exactly_those_of_the_contract() {
         &["FIP_AUTOPSY", "FIP_CAUSE", "FIP_COMMAND", "FIP_DURATION_MS", "FIP_EVIDENCE", "FIP_REASON", "FIP_VERDICT"],
         &["FIP_EVIDENCE", "FIP_REASON"],
         &["FIP_DURATION_MS"],
+        &["FIP_CAUSE", "FIP_COMMAND", "FIP_DURATION_MS", "FIP_EVIDENCE", "FIP_OUTCOME", "FIP_VERDICT"],
+        &["FIP_CAUSE", "FIP_DURATION_MS", "FIP_EVIDENCE", "FIP_REASON", "FIP_VERDICT"],
     ];
     for ((event, kind), own) in every_event().iter().zip(EventKind::ALL).zip(own) {
         assert_eq!(event.kind(), kind);

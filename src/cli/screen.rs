@@ -7,10 +7,12 @@ use serde::Serialize;
 
 use crate::audit::facts::{AliasFacts, EtcdFacts, EtcdRole, HeartbeatFacts, ManifestFacts, ProcessFacts, QuorumFacts, Sense};
 use crate::audit::text::span;
+use crate::audit::word;
 use crate::control::report::{StatusReport, WaitReport};
 use crate::decision::observation::CyclePhase;
 use crate::decision::step::StepKind;
 use crate::decision::verdict::Verdict;
+use crate::diagnose::Mark;
 use crate::policy::Mode;
 
 /// Steps on the screen; `--json` has all that the daemon keeps.
@@ -48,6 +50,7 @@ pub fn render(report: &StatusReport, colour: bool) -> String {
     screen.verdict(report);
     screen.facts(report);
     screen.line("cycle", cycle(report.facts.cycle));
+    screen.diagnosis(report);
     screen.work(report);
     screen.policy(report);
     for (place, step) in report.recent_steps.iter().take(STEPS_SHOWN).enumerate() {
@@ -75,6 +78,19 @@ pub fn explain(report: &StatusReport, colour: bool) -> String {
     screen.verdict(report);
     screen.text.push_str("\nWhat it sees\n");
     screen.facts(report);
+    if let Some(diagnosis) = &report.diagnosis {
+        screen.text.push_str("\nWhat is wrong with etcd\n");
+        screen.diagnosis(report);
+        for check in diagnosis.checks.iter().filter(|check| check.mark != Mark::Good) {
+            let mark = match check.mark {
+                Mark::Good => "✓",
+                Mark::Bad => "✗",
+                Mark::Unseen => "?",
+                Mark::Warn => "!",
+            };
+            screen.line("", format!("{mark} {}: {} {}", check.name, check.seen, check.means).trim_end());
+        }
+    }
     screen.text.push_str("\nWhat it would do\n");
     let steps = report.facts.in_flight.iter().map(|step| (step, "is under way"));
     let starting = report.starting.iter().filter(|step| !report.facts.in_flight.contains(step));
@@ -169,6 +185,17 @@ impl Screen {
         self.line("", &format!("process {}", sense(&facts.process, process)));
         self.line("manifest", &sense(&facts.manifest, manifest));
         self.line("kubelet", &sense(&facts.kubelet, |kubelet| if kubelet.running { "running" } else { "down" }.to_owned()));
+    }
+
+    /// The last diagnosis of etcd, with its age.
+    fn diagnosis(&mut self, report: &StatusReport) {
+        let Some(diagnosis) = &report.diagnosis else { return };
+        let over = diagnosis.recovered_age_ms.map(|age| format!(", over {} ago", ms(age))).unwrap_or_default();
+        let cause = word(&diagnosis.cause);
+        self.line("diagnosis", &format!("{} ago{over}: {cause}: {}", ms(diagnosis.age_ms), diagnosis.sentence));
+        if let Some(next) = diagnosis.next.first().filter(|_| diagnosis.recovered_age_ms.is_none()) {
+            self.line("", &format!("next: {next}"));
+        }
     }
 
     fn work(&mut self, report: &StatusReport) {

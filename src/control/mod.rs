@@ -4,6 +4,7 @@
 //! bounded queue, and no connection outlives its deadlines.
 
 pub mod client;
+pub mod diagnosis;
 pub mod lock;
 pub mod protocol;
 pub mod recent;

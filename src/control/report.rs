@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::diagnosis::{DiagnosisReport, LastDiagnosis};
 use super::recent::{RecentStep, RecentSteps};
 use crate::audit::facts::Facts;
 use crate::audit::is_alarmed;
@@ -72,6 +73,8 @@ pub struct StatusInputs<'a> {
     pub recent: &'a RecentSteps,
     /// Pauses of the daemon itself.
     pub pauses: &'a PauseLedger,
+    /// The last diagnosis of etcd.
+    pub diagnosis: Option<&'a LastDiagnosis>,
     /// When the daemon started.
     pub started_at: Moment,
     /// The moment that ages count from.
@@ -108,6 +111,9 @@ pub struct StatusReport {
     /// The last pauses of the daemon itself, and steps of the wall clock, newest first.
     #[serde(default)]
     pub pauses: Vec<PauseReport>,
+    /// The last diagnosis of etcd in the last trouble, if there was one since the start.
+    #[serde(default)]
+    pub diagnosis: Option<DiagnosisReport>,
 }
 
 /// Something that is waited for.
@@ -194,7 +200,7 @@ impl StatusReport {
     /// The report as of `inputs.now`.
     #[must_use]
     pub fn new(inputs: StatusInputs<'_>) -> Self {
-        let StatusInputs { observation, decision, policy, recent, pauses, started_at, now } = inputs;
+        let StatusInputs { observation, decision, policy, recent, pauses, diagnosis, started_at, now } = inputs;
         Self {
             report_version: REPORT_VERSION,
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -219,6 +225,7 @@ impl StatusReport {
             },
             recent_steps: recent.newest_first().map(|step| StepReport::of(step, now)).collect(),
             pauses: pauses.newest_first().map(|record| PauseReport::of(record, now)).collect(),
+            diagnosis: diagnosis.map(|last| DiagnosisReport::of(last, now)),
         }
     }
 }

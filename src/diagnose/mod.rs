@@ -7,6 +7,7 @@
 //! Invariants: it only asks, and changes nothing on this node or another; whatever hangs, an answer comes within [`PATIENCE`]; what could
 //! not be seen is said and never guessed. May be dropped at any await.
 
+mod diagnosed;
 pub mod diagnosis;
 pub mod evidence;
 mod gather;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use crate::policy::Policy;
 
+pub use diagnosed::Diagnosed;
 pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 pub use evidence::Evidence;
 pub use gather::try_port;

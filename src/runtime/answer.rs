@@ -40,6 +40,7 @@ impl<W: World> Supervisor<W> {
             policy: &self.summary,
             recent: &self.recent,
             pauses: &self.pauses,
+            diagnosis: self.diagnosis.as_ref(),
             started_at: self.started_at,
             now: clock::now(),
         }))

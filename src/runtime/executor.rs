@@ -5,9 +5,6 @@
 //! manifest back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,17 +13,15 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::clock;
 use super::examination::LastSeen;
-use crate::actuator::alias::{AliasSettings, AliasSteps};
-use crate::actuator::arp::{ArpWire, PacketWire};
-use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, Missing, ProcCgroupWatch, Recovered, Verify};
-use crate::autopsy::{Autopsy, Case, Examiner, PATIENCE};
+pub use super::hands::{Hands, NodeHands, alias_step};
+use crate::actuator::manifest_cycle::{CycleError, Missing, Recovered, Verify};
+use crate::autopsy::{Autopsy, PATIENCE};
 use crate::decision::observation::{CycleView, Observation, ProcessView};
 use crate::decision::step::{Lane, StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
+use crate::diagnose::Diagnosed;
 use crate::policy::Policy;
-use crate::sensor::alias::{AddressTable, AliasTable};
-use crate::sensor::etcd::{EtcdProver, LeadershipProver};
 
 /// A step that ended.
 #[derive(Debug)]
@@ -62,115 +57,6 @@ struct Seen {
     beat_at: Option<Moment>,
 }
 
-/// What the steps are carried out with. A trait so that a simulation can take the node's place.
-pub trait Hands {
-    /// Proves leadership for the alias steps.
-    type Prover: LeadershipProver;
-
-    /// A step of the alias lane. May be dropped at any await.
-    fn alias(&self, step: StepKind, policy: &Policy, prover: Self::Prover) -> impl Future<Output = StepOutcome> + Send + 'static;
-
-    /// The step of the loop lane. It is stopped through `stop`, and not dropped.
-    fn cycle(
-        &self,
-        policy: &Policy,
-        verification: NewPodBeats,
-        stop: watch::Receiver<bool>,
-    ) -> impl Future<Output = StepOutcome> + Send + 'static;
-
-    /// Looks at a hung loop, and says on `saved` when it has seen all; none where nothing can be looked at.
-    fn autopsy(&self, case: Case, saved: oneshot::Sender<()>) -> impl Future<Output = Option<Autopsy>> + Send + 'static;
-
-    /// Finishes a cycle that an earlier run left open.
-    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static;
-
-    /// How long ago earlier runs started cycles.
-    fn ages_of_past_cycles(&self) -> impl Future<Output = Result<Vec<Duration>, CycleError>>;
-
-    /// The open cycle, if there is one.
-    fn open_cycle(&self) -> Option<CycleView>;
-}
-
-/// The node's own kernel, wire and disk.
-pub struct NodeHands {
-    table: Arc<AliasTable>,
-    cycles: Arc<CycleExecutor>,
-    examiner: Examiner,
-}
-
-impl NodeHands {
-    /// Hands that keep their journal and their autopsies in `state_dir`.
-    #[must_use]
-    pub fn new(table: Arc<AliasTable>, state_dir: &Path) -> Self {
-        Self { table, cycles: Arc::new(CycleExecutor::new(state_dir)), examiner: Examiner::new(state_dir) }
-    }
-}
-
-impl Hands for NodeHands {
-    type Prover = EtcdProver;
-
-    fn alias(&self, step: StepKind, policy: &Policy, prover: EtcdProver) -> impl Future<Output = StepOutcome> + Send + 'static {
-        let hands = AliasSteps::new(prover.clone(), Arc::clone(&self.table), PacketWire, AliasSettings::from(policy));
-        alias_step(step, hands, prover)
-    }
-
-    fn cycle(
-        &self,
-        policy: &Policy,
-        verification: NewPodBeats,
-        stop: watch::Receiver<bool>,
-    ) -> impl Future<Output = StepOutcome> + Send + 'static {
-        let (cycles, settings, watched) = (Arc::clone(&self.cycles), CycleSettings::from(policy), policy.watched_loop.clone());
-        async move {
-            let old = verification.old;
-            match tokio::task::spawn_blocking(move || ProcCgroupWatch::find(&watched, old)).await {
-                Ok(pod) => cycles.run(&settings, &pod, &verification, stop).await,
-                Err(failed) => StepOutcome::Refused(format!("looking for the loop's pod broke off: {failed}")),
-            }
-        }
-    }
-
-    fn autopsy(&self, case: Case, saved: oneshot::Sender<()>) -> impl Future<Output = Option<Autopsy>> + Send + 'static {
-        let examiner = self.examiner.clone();
-        // A cycle that waited too long is not there any more to be told.
-        async move { Some(examiner.examine(case, || saved.send(()).unwrap_or_default()).await) }
-    }
-
-    fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {
-        let cycles = Arc::clone(&self.cycles);
-        async move { cycles.recover().await }
-    }
-
-    async fn ages_of_past_cycles(&self) -> Result<Vec<Duration>, CycleError> {
-        Ok(self.cycles.recent().await?.iter().map(|cycle| cycle.age).collect())
-    }
-
-    fn open_cycle(&self) -> Option<CycleView> {
-        self.cycles.view()
-    }
-}
-
-/// One step of the alias lane, by whatever hands.
-pub async fn alias_step<P, T, W>(step: StepKind, hands: AliasSteps<P, T, W>, prover: P) -> StepOutcome
-where
-    P: LeadershipProver,
-    T: AddressTable,
-    W: ArpWire,
-{
-    match step {
-        StepKind::ApplyAlias => hands.apply().await,
-        StepKind::RenewAlias => match prover.prove().await {
-            Ok(proof) => hands.renew(proof).await,
-            Err(reason) => StepOutcome::Refused(format!("not renewed, so the lease ends by itself: {reason}")),
-        },
-        StepKind::HandOverAlias => hands.hand_over().await,
-        StepKind::LeaseAlias => hands.lease().await,
-        StepKind::ReleaseAlias => hands.release().await,
-        StepKind::AnnounceAlias => hands.announce().await,
-        StepKind::CycleManifest => StepOutcome::Refused("not a step of the alias lane".to_owned()),
-    }
-}
-
 /// A step in flight.
 struct Running {
     task: AbortHandle,
@@ -187,6 +73,8 @@ pub enum Ended {
     Recovery(Result<Option<Recovered>, CycleError>),
     /// An autopsy; none where there was nothing to look at.
     Autopsy(Verdict, Option<Box<Autopsy>>),
+    /// A diagnosis; none where there was nothing to look at.
+    Diagnosis(Option<Box<Diagnosed>>),
 }
 
 /// The steps in flight, and what they are carried out with.
@@ -194,6 +82,7 @@ pub struct Executor<H> {
     tasks: JoinSet<Ended>,
     running: BTreeMap<StepKind, Running>,
     recovering: Option<AbortHandle>,
+    diagnosing: Option<AbortHandle>,
     hands: H,
     seen: watch::Sender<Seen>,
     stop: watch::Sender<bool>,
@@ -209,6 +98,7 @@ impl<H: Hands> Executor<H> {
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             recovering: None,
+            diagnosing: None,
             hands,
             seen: watch::Sender::new(Seen::default()),
             stop: watch::Sender::new(false),
@@ -281,6 +171,20 @@ impl<H: Hands> Executor<H> {
         self.examined = Some(examined);
     }
 
+    /// Begins to look for what is wrong with etcd, unless that is under way. Nothing waits for it.
+    pub fn diagnose(&mut self, policy: &Policy) {
+        if self.diagnosing.is_none() {
+            let look = self.hands.diagnose(policy);
+            self.diagnosing = Some(self.tasks.spawn(async move { Ended::Diagnosis(look.await.map(Box::new)) }));
+        }
+    }
+
+    /// Whether a diagnosis is under way.
+    #[must_use]
+    pub const fn is_diagnosing(&self) -> bool {
+        self.diagnosing.is_some()
+    }
+
     /// Begins a step. The caller has made sure that its lane is free.
     pub fn start(&mut self, order: Order, policy: &Policy, prover: H::Prover) {
         let Order { step, verdict, routine } = order;
@@ -312,10 +216,12 @@ impl<H: Hands> Executor<H> {
         loop {
             match self.tasks.join_next().await {
                 Some(Ok(Ended::Autopsy(_, None))) => {}
+                Some(Ok(Ended::Diagnosis(None))) => self.diagnosing = None,
                 Some(Ok(ended)) => {
                     match &ended {
                         Ended::Step(finished) => drop(self.running.remove(&finished.step)),
                         Ended::Recovery(_) => self.recovering = None,
+                        Ended::Diagnosis(_) => self.diagnosing = None,
                         Ended::Autopsy(..) => {}
                     }
                     return ended;
@@ -334,6 +240,7 @@ impl<H: Hands> Executor<H> {
                         return Ended::Step(Finished { step, verdict, started_at, outcome, routine });
                     }
                     self.recovering = self.recovering.take().filter(|task| !task.is_finished());
+                    self.diagnosing = self.diagnosing.take().filter(|task| !task.is_finished());
                 }
                 None => std::future::pending().await,
             }
@@ -341,9 +248,12 @@ impl<H: Hands> Executor<H> {
     }
 
     /// Ends all steps: a cycle puts its manifest back, alias steps get `patience` and are then dropped.
-    /// The caller goes on taking [`next_ended`](Self::next_ended) until the loop lane is free.
+    /// The caller goes on taking [`next_ended`](Self::next_ended) until the loop lane is free. A diagnosis is dropped.
     pub fn stop(&self) {
         self.stop.send_replace(true);
+        if let Some(diagnosing) = &self.diagnosing {
+            diagnosing.abort();
+        }
     }
 
     /// Drops the alias steps in flight; the kernel ends what they leased.
@@ -357,7 +267,7 @@ impl<H: Hands> Executor<H> {
 /// A new container runs and finishes rounds.
 pub struct NewPodBeats {
     seen: watch::Receiver<Seen>,
-    old: Option<(u32, u64)>,
+    pub(super) old: Option<(u32, u64)>,
 }
 
 impl Verify for NewPodBeats {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Tasks: this loop, on the runtime's one thread; a task for each step in flight, owned by the
-//! [`Executor`]; the control server, aborted when the loop ends; blocking reads and file system work on
+//! [`Executor`], and one for a look at a hung loop or at an unwell etcd; the control server, aborted when the loop ends; blocking reads and file system work on
 //! tokio's blocking threads. The loop alone decides, and it alone feeds the watchdog. Steps that ended are
 //! taken *before* the senses are read: a reading from before the end of a step must not judge it.
 
@@ -26,9 +26,11 @@ use super::ledger::PauseLedger;
 use super::sd_notify::Notifier;
 use super::senses::Readings;
 use super::spoken::Spoken;
+use super::trouble::Trouble;
 use super::world::World;
 use crate::actuator::alias::AnnounceSchedule;
 use crate::audit::{Audit, AuditEvent, evidence};
+use crate::control::diagnosis::LastDiagnosis;
 use crate::control::recent::{RecentStep, RecentSteps};
 use crate::control::report::{PolicyRejection, PolicySummary};
 use crate::control::server::Call;
@@ -74,6 +76,8 @@ pub struct Supervisor<W: World> {
     pub(super) gap: GapWatch,
     pub(super) pauses: PauseLedger,
     episode: Episode,
+    pub(super) trouble: Trouble,
+    pub(super) diagnosis: Option<LastDiagnosis>,
     repeats: AnnounceSchedule,
     pub(super) recent: RecentSteps,
     pub(super) started_at: Moment,
@@ -101,6 +105,8 @@ impl<W: World> Supervisor<W> {
             gap: GapWatch::new(clock::all()),
             pauses: PauseLedger::default(),
             episode: Episode::default(),
+            trouble: Trouble::default(),
+            diagnosis: None,
             repeats: AnnounceSchedule::default(),
             recent: RecentSteps::default(),
             started_at: now,
@@ -169,6 +175,7 @@ impl<W: World> Supervisor<W> {
         let now = clock::now();
         let decision = self.machine.step(&observation, &self.parts.policy, now);
         self.spoken.say(&self.parts.audit, &observation, &decision, &self.parts.policy, now);
+        self.attend_to_etcd(&observation, &decision, now);
         for step in &decision.start {
             self.begin(*step, &observation, decision.verdict, false);
         }
@@ -212,7 +219,8 @@ impl<W: World> Supervisor<W> {
                 Ended::Step(finished) => self.take_finished(finished),
                 Ended::Recovery(outcome) => super::startup::say_recovered(outcome, &self.parts.audit),
                 Ended::Autopsy(verdict, Some(autopsy)) => self.parts.audit.emit(&AuditEvent::HangAutopsied { verdict, autopsy }),
-                Ended::Autopsy(_, None) => {}
+                Ended::Diagnosis(Some(diagnosed)) => self.take_diagnosed(diagnosed),
+                Ended::Autopsy(_, None) | Ended::Diagnosis(None) => {}
             }
         }
     }

@@ -26,7 +26,7 @@ fn certificates(dir: &Path) {
     write(&dir.join("server.key"), &key.serialize_pem());
 }
 
-fn node_beside(port: u16) -> Node {
+pub fn node_beside(port: u16) -> Node {
     let node = Node::without_policy();
     certificates(&node.path("pki"));
     write(&node.policy(), &node.policy_for("enforce", port));

@@ -7,6 +7,7 @@
 
 mod bench;
 mod command_line;
+mod diagnoses;
 mod etcd_stand_ins;
 mod notify_socket;
 mod pauses;

@@ -41,7 +41,7 @@ pub const STEPS: [&str; 7] =
     ["apply_alias", "renew_alias", "hand_over_alias", "lease_alias", "release_alias", "announce_alias", "cycle_manifest"];
 
 /// The audit's events.
-pub const EVENTS: [&str; 18] = [
+pub const EVENTS: [&str; 20] = [
     "started",
     "stopping",
     "policy_loaded",
@@ -60,6 +60,8 @@ pub const EVENTS: [&str; 18] = [
     "hang_autopsied",
     "etcd_alarm_raised",
     "etcd_alarm_cleared",
+    "diagnosed",
+    "recovered",
 ];
 
 /// The causes that an autopsy may find.

@@ -32,6 +32,8 @@ pub(super) struct Happened {
     pub(super) duration_ms: Option<u64>,
     /// `FIP_CAUSE`.
     pub(super) cause: Option<String>,
+    /// `FIP_OUTCOME`.
+    pub(super) outcome: Option<String>,
     /// `FIP_COMMAND`.
     pub(super) command: Option<String>,
     /// `FIP_AUTOPSY`.
@@ -54,6 +56,7 @@ impl Happened {
             reason: field("FIP_REASON"),
             duration_ms: field("FIP_DURATION_MS").and_then(|ms| ms.parse().ok()),
             cause: field("FIP_CAUSE"),
+            outcome: field("FIP_OUTCOME"),
             command: field("FIP_COMMAND"),
             autopsy: field("FIP_AUTOPSY").and_then(|number| number.parse().ok()),
         })
@@ -66,7 +69,11 @@ impl Happened {
                 let number = self.autopsy.map(|number| format!(" {number:04}")).unwrap_or_default();
                 format!("{cause}{number}: {reason}; by hand: {command}")
             }
-            _no_autopsy => self.message.clone(),
+            (Some(cause), None, command) if self.event == "diagnosed" => {
+                let next = command.as_ref().map(|command| format!("; next: {command}")).unwrap_or_default();
+                format!("{cause}: {}{next}", self.message)
+            }
+            _no_cause => self.message.clone(),
         };
         format!("{}  {:<8} {text}", seconds(&self.at), self.label())
     }
@@ -75,6 +82,8 @@ impl Happened {
     fn label(&self) -> &str {
         match self.event.as_str() {
             "hang_autopsied" => "autopsy",
+            "diagnosed" => "diagnose",
+            "recovered" => "recovery",
             "started" | "stopping" => "daemon",
             event => event.split('_').next().unwrap_or(event),
         }
@@ -162,6 +171,14 @@ mod tests {
         let line = r#"{"__REALTIME_TIMESTAMP":"1796016675000000","FIP_EVENT":"hang_autopsied","FIP_CAUSE":"stopped","FIP_REASON":"the loop's shell 7 (bash) is stopped","FIP_COMMAND":"grep State /proc/7/status","FIP_AUTOPSY":"0007"}"#;
         let wanted = "2026-11-30 05:31:15Z  autopsy  stopped 0007: the loop's shell 7 (bash) is stopped; by hand: grep State /proc/7/status";
         assert_eq!(Happened::parse(line).unwrap().line(), wanted);
+    }
+
+    #[test]
+    fn a_diagnosis_shows_the_cause_the_sentence_and_what_to_do_next() {
+        let line = r#"{"__REALTIME_TIMESTAMP":"1796016675000000","FIP_EVENT":"diagnosed","FIP_CAUSE":"peer_port_blocked","FIP_OUTCOME":"network","MESSAGE":"2380 does not pass.","FIP_COMMAND":"nc -vz cp2 2380"}"#;
+        let happened = Happened::parse(line).unwrap();
+        let wanted = "2026-11-30 05:31:15Z  diagnose peer_port_blocked: 2380 does not pass.; next: nc -vz cp2 2380";
+        assert_eq!((happened.line().as_str(), happened.outcome.as_deref()), (wanted, Some("network")));
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn report(observation: &Observation, decision: &Decision, policy: &PolicySummary
     pauses.push(PauseRecord { kind: PauseKind::Suspended, length, at: at(NOW - 75_000), wall });
     pauses.push(PauseRecord { kind: PauseKind::SteppedBack, length: Duration::from_secs(3600), at: at(NOW - 70_000), wall });
     let (recent, pauses, now) = (&recent, &pauses, at(NOW));
-    StatusReport::new(StatusInputs { observation, decision, policy, recent, pauses, started_at: at(500), now })
+    StatusReport::new(StatusInputs { observation, decision, policy, recent, pauses, diagnosis: None, started_at: at(500), now })
 }
 
 /// A report with this verdict, for tests of others.

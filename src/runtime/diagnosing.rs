@@ -1,0 +1,39 @@
+//! The loop's part in a diagnosis: beginning one in a trouble, saying what is new in it, and that the trouble is over.
+//!
+//! Invariant: nothing here changes what the loop decides, and nothing here waits.
+
+use super::supervisor::Supervisor;
+use super::trouble::Look;
+use super::world::World;
+use crate::audit::{AuditEvent, EventKind};
+use crate::control::diagnosis::LastDiagnosis;
+use crate::decision::observation::Observation;
+use crate::decision::plan::Decision;
+use crate::decision::time::Moment;
+use crate::diagnose::Diagnosed;
+
+impl<W: World> Supervisor<W> {
+    /// Looks at a round for a trouble of etcd.
+    pub(super) fn attend_to_etcd(&mut self, observation: &Observation, decision: &Decision, now: Moment) {
+        let refused = self.parts.audit.count(EventKind::StepRefused);
+        let look = Look::of(observation, decision.verdict, refused);
+        if let Some(recovery) = self.trouble.note(look, self.parts.policy.etcd.stable_for, now) {
+            self.parts.audit.emit(&AuditEvent::Recovered(Box::new(recovery)));
+            if let Some(last) = &mut self.diagnosis {
+                last.recovered_at.get_or_insert(now);
+            }
+        }
+        if !self.parts.executor.is_diagnosing() && self.trouble.is_due(now) {
+            self.parts.executor.diagnose(&self.parts.policy);
+        }
+    }
+
+    /// A diagnosis that ended: for `status`, and for the audit if it is news.
+    pub(super) fn take_diagnosed(&mut self, diagnosed: Box<Diagnosed>) {
+        if let Some(verdict) = self.trouble.news(&diagnosed.diagnosis) {
+            self.parts.audit.emit(&AuditEvent::Diagnosed { verdict, diagnosed: diagnosed.clone() });
+        }
+        let recovered_at = if self.trouble.is_on() { None } else { Some(diagnosed.ended_at) };
+        self.diagnosis = Some(LastDiagnosis { diagnosed, recovered_at });
+    }
+}

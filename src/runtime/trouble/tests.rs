@@ -1,0 +1,148 @@
+//! Troubles from their first round to their last, against a clock of the test's own.
+
+use super::*;
+use crate::audit::recovery::{FipLoss, Leadership};
+
+const STABLE_FOR: Duration = Duration::from_secs(15);
+
+/// A node that the test turns, half a second a round.
+struct Node {
+    trouble: Trouble,
+    look: Look,
+    ms: u64,
+    begun: Vec<u64>,
+    recovered: Vec<(u64, Recovery)>,
+}
+
+impl Node {
+    fn new() -> Self {
+        let look = Look { verdict: Verdict::Healthy, term: Some((7, Some(1))), here: Some(true), refused: 0 };
+        let mut node = Self { trouble: Trouble::default(), look, ms: 0, begun: Vec::new(), recovered: Vec::new() };
+        node.goes(|_| {}, 1_000);
+        node
+    }
+
+    fn goes(&mut self, change: impl FnOnce(&mut Look), for_ms: u64) -> &mut Self {
+        change(&mut self.look);
+        let end = self.ms + for_ms;
+        while self.ms < end {
+            let now = Moment::from_origin(Duration::from_millis(self.ms));
+            self.recovered.extend(self.trouble.note(self.look, STABLE_FOR, now).map(|recovery| (self.ms, recovery)));
+            self.begun.extend(self.trouble.is_due(now).then_some(self.ms));
+            self.ms += 500;
+        }
+        self
+    }
+
+    fn is(&mut self, verdict: Verdict, for_ms: u64) -> &mut Self {
+        self.goes(|look| look.verdict = verdict, for_ms)
+    }
+}
+
+fn found(cause: Cause) -> Diagnosis {
+    Diagnosis { cause, outcome: Outcome::Network, ..Diagnosis::given_up(Duration::ZERO) }
+}
+
+#[test]
+fn an_election_is_no_trouble() {
+    let mut node = Node::new();
+    for _ in 0..5 {
+        node.is(Verdict::NoQuorum, 2_000).is(Verdict::LeaderUnproven, 1_500).is(Verdict::Healthy, 20_000);
+    }
+    assert_eq!((node.begun.as_slice(), node.recovered.len()), ([].as_slice(), 0));
+}
+
+#[test]
+fn a_trouble_is_diagnosed_at_growing_distances_while_it_lasts_and_not_after() {
+    let mut node = Node::new();
+    node.is(Verdict::NoQuorum, 130_000).is(Verdict::Healthy, 300_000);
+    assert_eq!(node.begun, [5_000, 20_000, 50_000, 110_000]);
+    assert_eq!(node.recovered.len(), 1);
+}
+
+#[test]
+fn another_verdict_in_a_trouble_is_looked_into_when_it_has_held() {
+    let mut node = Node::new();
+    node.is(Verdict::NoQuorum, 60_000).is(Verdict::EtcdUnreachable, 30_000);
+    assert_eq!(node.begun, [5_000, 20_000, 50_000, 65_000]);
+}
+
+#[test]
+fn an_untold_verdict_neither_ends_a_trouble_nor_feeds_it() {
+    let mut node = Node::new();
+    node.is(Verdict::NoQuorum, 6_000).is(Verdict::Paused, 600_000);
+    assert_eq!((node.begun.len(), node.recovered.len()), (1, 0), "nobody looks while it is paused");
+    node.is(Verdict::Healthy, 14_000).is(Verdict::Resumed, 20_000).is(Verdict::Healthy, 14_500);
+    assert_eq!(node.recovered.len(), 0, "the stable time is counted in one piece");
+    node.is(Verdict::Healthy, 1_000);
+    assert_eq!(node.recovered.len(), 1);
+    let mut brief = Node::new();
+    brief.is(Verdict::NoQuorum, 3_000).is(Verdict::Resumed, 20_000).is(Verdict::NoQuorum, 3_000).is(Verdict::Healthy, 60_000);
+    assert_eq!((brief.begun.len(), brief.recovered.len()), (0, 0), "what was before a gap does not add up");
+}
+
+#[test]
+fn the_recovery_says_how_long_it_was_and_what_was_lost_once() {
+    let mut node = Node::new();
+    node.is(Verdict::NoQuorum, 6_000);
+    assert_eq!(node.trouble.news(&found(Cause::PeerPortBlocked)), Some(Verdict::NoQuorum));
+    node.goes(|look| (look.here, look.term) = (Some(false), Some((9, None))), 54_000);
+    node.goes(|look| look.refused = 2, 1_000);
+    // The same member is elected, and its loop needs a round.
+    node.goes(|look| (look.verdict, look.term) = (Verdict::FipMissing, Some((12, Some(1)))), 5_000);
+    node.goes(|look| (look.verdict, look.here) = (Verdict::Healthy, Some(true)), 60_000);
+    let [(at, recovery)] = node.recovered.as_slice() else { panic!("{:?}", node.recovered) };
+    assert_eq!(*at, 1_000 + 61_000 + 15_000);
+    let fip = FipLoss { was_here: Some(true), is_here: Some(true), away: Duration::from_secs(60), arrived_after: None };
+    let wanted = Recovery {
+        verdict: Verdict::Healthy,
+        lasted: Duration::from_secs(61),
+        verdicts: vec![Verdict::NoQuorum],
+        cause: Some(Cause::PeerPortBlocked),
+        fip,
+        leadership: Leadership { changes: 0, terms: Some((7, 12)) },
+        refused: 2,
+    };
+    assert_eq!(*recovery, wanted);
+}
+
+#[test]
+fn a_node_to_which_the_fip_comes_says_when_and_one_that_lost_it_says_that_it_is_gone() {
+    let mut new = Node::new();
+    new.goes(|look| look.here = Some(false), 1_000).is(Verdict::NoQuorum, 10_000);
+    new.goes(|look| (look.verdict, look.term, look.here) = (Verdict::Healthy, Some((9, Some(2))), Some(true)), 20_000);
+    let recovery = &new.recovered[0].1;
+    let arrived_after = Some(Duration::from_secs(10));
+    assert_eq!(recovery.fip, FipLoss { was_here: Some(false), is_here: Some(true), away: Duration::ZERO, arrived_after });
+    assert_eq!(recovery.leadership, Leadership { changes: 1, terms: Some((7, 9)) });
+
+    let mut old = Node::new();
+    old.is(Verdict::NoQuorum, 10_000).goes(|look| (look.verdict, look.here) = (Verdict::Healthy, Some(false)), 20_000);
+    let away = Duration::from_secs(15);
+    assert_eq!(old.recovered[0].1.fip, FipLoss { was_here: Some(true), is_here: Some(false), away, arrived_after: None });
+}
+
+#[test]
+fn a_finding_is_news_once_in_a_trouble_and_again_in_the_next() {
+    let mut node = Node::new();
+    assert_eq!(node.trouble.news(&found(Cause::LinkDown)), None, "there is no trouble");
+    node.is(Verdict::EtcdUnreachable, 10_000);
+    let news = [Cause::LinkDown, Cause::LinkDown, Cause::EtcdDown, Cause::LinkDown].map(|cause| node.trouble.news(&found(cause)));
+    let told = Some(Verdict::EtcdUnreachable);
+    assert_eq!(news, [told, None, told, told]);
+    node.is(Verdict::Healthy, 20_000).is(Verdict::NoQuorum, 10_000);
+    assert_eq!(node.trouble.news(&found(Cause::LinkDown)), Some(Verdict::NoQuorum));
+}
+
+#[test]
+fn that_all_is_well_is_news_only_while_the_verdict_says_otherwise() {
+    let mut node = Node::new();
+    let well = Diagnosis { outcome: Outcome::Healthy, ..found(Cause::Healthy) };
+    node.is(Verdict::NoQuorum, 10_000);
+    assert_eq!(node.trouble.news(&found(Cause::LinkDown)), Some(Verdict::NoQuorum));
+    assert_eq!(node.trouble.news(&well), Some(Verdict::NoQuorum));
+    node.is(Verdict::Healthy, 5_000);
+    assert_eq!(node.trouble.news(&well), None);
+    node.is(Verdict::Healthy, 20_000);
+    assert_eq!(node.recovered[0].1.cause, Some(Cause::LinkDown), "what was found, not that it was gone");
+}
