@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn connections_are_counted_by_who_opened_them() {
         let peer: IpAddr = [192, 168, 111, 12].into();
-        let expected = Sockets { established: 3, retransmitting: 1, unacknowledged_bytes: 500, syn_received: 1 };
+        let expected = Sockets { established: 3, retransmitting: 1, unacknowledged_bytes: 500, heard_ms: None, syn_received: 1 };
         assert_eq!(inbound(&rows(), peer, 2380), expected);
-        let expected = Sockets { established: 1, retransmitting: 0, unacknowledged_bytes: 16, syn_received: 0 };
+        let expected = Sockets { established: 1, retransmitting: 0, unacknowledged_bytes: 16, heard_ms: None, syn_received: 0 };
         assert_eq!(outbound(&rows(), peer, 2380), expected);
         assert_eq!(inbound(&rows(), "2001:db8::2".parse().unwrap(), 2380).established, 1);
         assert_eq!(inbound(&rows(), [192, 168, 111, 13].into(), 2380), Sockets::default());
