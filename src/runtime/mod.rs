@@ -14,6 +14,7 @@ pub mod known_good;
 pub mod ledger;
 pub mod offload;
 pub mod pause;
+pub mod remembered;
 pub mod sd_notify;
 pub mod senses;
 pub mod signals;

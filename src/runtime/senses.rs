@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable as _, AliasTable};
 use crate::sensor::boot::BootSensor;
 use crate::sensor::conflict::ConflictSensor;
-use crate::sensor::etcd::{EtcdProver, EtcdSensor};
+use crate::sensor::etcd::{EtcdProver, EtcdSensor, MemberList};
 use crate::sensor::heartbeat::HeartbeatSensor;
 use crate::sensor::kubelet::KubeletSensor;
 use crate::sensor::manifest::ManifestSensor;
@@ -113,6 +113,12 @@ impl Senses {
         let (manifest, kubelet) = (into_reading(manifest), into_reading(kubelet));
         let cpu_pressure = pressure::cpu();
         Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, cpu_pressure, hold_off }
+    }
+
+    /// etcd's member list, as it was read last.
+    #[must_use]
+    pub fn member_list(&self) -> Option<Arc<MemberList>> {
+        self.etcd.member_list()
     }
 
     /// A prover for the alias steps.

@@ -12,6 +12,7 @@ use super::clock;
 use super::executor::{Executor, Hands, NodeHands};
 use super::known_good::KnownGood;
 use super::pause::PauseFile;
+use super::remembered::Remembered;
 use super::sd_notify::Notifier;
 use super::senses::Senses;
 use super::signals::Signals;
@@ -111,6 +112,10 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
     if let Some(fault) = fault {
         tracing::error!(%fault, "the manifest's known good content");
     }
+    let (remembered, fault) = Remembered::open(&policy.state_dir);
+    if let Some(fault) = fault {
+        tracing::warn!(%fault, "etcd's member list as it was kept");
+    }
     let (server, calls) = ControlServer::bind(&options.runtime_dir.join("control.sock"), Arc::clone(&lock))?;
     let serving = tokio::spawn(server.serve());
     let mut notifier = Notifier::from_env();
@@ -123,6 +128,7 @@ pub async fn run(options: &Options, audit: Audit) -> Result<(), StartError> {
         alias_events,
         pause,
         known_good,
+        remembered,
     };
     let supervisor = Supervisor::new(Parts { policy, world, executor, past_cycles, audit, notifier, calls });
     supervisor.run(signals.stop()).await;

@@ -186,6 +186,9 @@ impl<W: World> Supervisor<W> {
         if enforces && let Some(known_good) = self.machine.known_good() {
             self.parts.world.keep_known_good(known_good);
         }
+        if enforces {
+            self.parts.world.keep_members();
+        }
         if self.repeats.take_due(now) && enforces && !self.parts.executor.is_busy(Lane::Alias) {
             self.begin(StepKind::AnnounceAlias, &observation, decision.verdict, true);
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::executor::{Hands, NodeHands};
 use super::known_good::KnownGood;
 use super::pause::{PauseError, PauseFile};
+use super::remembered::Remembered;
 use super::senses::{Readings, Senses};
 use crate::decision::observation::OperatorPause;
 use crate::decision::plan::EtcdDepth;
@@ -48,6 +49,9 @@ pub trait World {
     /// Keeps another one. Must not block.
     fn keep_known_good(&mut self, sha256: &str);
 
+    /// Keeps etcd's member list, if it is another one than was kept. Must not block.
+    fn keep_members(&mut self) {}
+
     /// The operator's pause in force at `wall`.
     fn paused(&self, wall: Duration) -> Option<OperatorPause>;
 
@@ -78,6 +82,8 @@ pub struct Node {
     pub pause: PauseFile,
     /// The manifest's known good content.
     pub known_good: KnownGood,
+    /// etcd's member list.
+    pub remembered: Remembered,
 }
 
 impl World for Node {
@@ -126,6 +132,12 @@ impl World for Node {
 
     fn keep_known_good(&mut self, sha256: &str) {
         self.known_good.keep(sha256);
+    }
+
+    fn keep_members(&mut self) {
+        if let Some(list) = self.senses.member_list() {
+            self.remembered.keep(&list);
+        }
     }
 
     fn paused(&self, wall: Duration) -> Option<OperatorPause> {

@@ -6,12 +6,13 @@
 #[path = "../alias_netns/segment.rs"]
 mod segment;
 
+use std::io::Write as _;
 use std::net::IpAddr;
 
-use fip_watchdog::diagnose::evidence::Interface;
+use fip_watchdog::diagnose::evidence::{Duplicate, Interface, MemberSource, Seen};
 use fip_watchdog::diagnose::{Evidence, diagnose};
 use fip_watchdog::policy::Policy;
-use segment::{Segment, eventually};
+use segment::{NEIGHBOUR, NODE, Segment, eventually};
 
 /// A policy whose files are in `directory`, so that nothing of this machine is read.
 fn policy(directory: &std::path::Path) -> Policy {
@@ -71,5 +72,43 @@ fn a_link_without_carrier_or_set_down_does_not_run_and_the_fips_interface_is_tol
         let seen = evidence().await;
         let eth0 = interface(&seen, "eth0").unwrap();
         assert!(!eth0.running && eth0.addresses.is_empty(), "{eth0:?}");
+    });
+}
+
+#[test]
+fn another_station_that_answers_for_this_nodes_address_is_told_by_its_mac() {
+    Segment::new().inside(async |segment| {
+        let directory = tempfile::tempdir().unwrap();
+        let policy = policy(directory.path());
+        std::fs::create_dir(directory.path().join("manifests")).unwrap();
+        let cluster = format!("--initial-cluster=cp1=https://{NODE}:2380,cp2=https://{NEIGHBOUR}:2380");
+        let manifest = format!("spec: {{containers: [{{name: etcd, command: [etcd, '{cluster}']}}]}}");
+        let mut file = std::fs::File::create(directory.path().join("manifests/etcd.yaml")).unwrap();
+        file.write_all(manifest.as_bytes()).unwrap();
+        eventually("carrier", evidence, |seen| runs(seen, "eth0")).await;
+
+        let alone = diagnose(&policy).await.evidence;
+        assert_eq!(alone.duplicates, Seen::Yes(Vec::new()), "{:?}", alone.members);
+        assert_eq!(alone.members.yes().unwrap().source, MemberSource::InitialCluster);
+
+        segment.on_neighbour(&["address", "add", &format!("{NODE}/32"), "dev", "eth0"]);
+        let line = segment.on_neighbour(&["-o", "link", "show", "eth0"]);
+        let mac = line.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap();
+        let doubled = Duplicate { address: NODE.parse().unwrap(), mac: mac.to_owned() };
+        eventually(
+            "the duplicate",
+            async || diagnose(&policy).await.evidence.duplicates,
+            |seen| *seen == Seen::Yes(vec![doubled.clone()]),
+        )
+        .await;
+        let cache = segment.on_neighbour(&["neighbour", "show", NODE]);
+        assert!(!cache.contains("0.0.0.0"), "a probe leaves no trace: {cache}");
+
+        segment.on_node(&["address", "delete", &format!("{NODE}/24"), "dev", "eth0"]);
+        let moved = diagnose(&policy).await.evidence.duplicates;
+        assert!(
+            matches!(&moved, Seen::No(why) if why.contains("is not known") || why.contains("is on no interface")),
+            "{moved:?}"
+        );
     });
 }

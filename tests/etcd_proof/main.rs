@@ -4,6 +4,7 @@
 
 mod cluster;
 mod examine;
+mod lists;
 
 use std::time::Duration;
 

@@ -8,11 +8,10 @@
 //! Invariants: nothing is written, no packet is sent but questions. Whatever does not come in time is [`Seen::No`] with what was waited
 //! for. Looks share one thread: what can block goes through [`aside::Aside`]. May be dropped at any await.
 
-#[allow(dead_code, reason = "the looks that use these come one by one")]
 mod aside;
-#[allow(dead_code, reason = "the looks that use these come one by one")]
 mod asker;
 mod certificates;
+mod command;
 #[allow(dead_code, reason = "the looks that use these come one by one")]
 mod connect;
 mod container;

@@ -7,13 +7,13 @@
 //! Cancel-safe: the cache changes between awaits only.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etcd_client::Member;
 use tokio::time::{Instant, timeout_at};
 
 use super::link::Kept;
+use super::member_list::{ListedMember, MemberList};
 use crate::decision::time::Moment;
 use crate::runtime::clock;
 
@@ -24,7 +24,16 @@ const ASK_EVERY: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(super) struct Members {
     fip: Option<Ipv4Addr>,
-    last: Mutex<Option<(Moment, Option<String>)>>,
+    last: Mutex<Option<Last>>,
+}
+
+/// A list that was read.
+#[derive(Debug, Clone)]
+struct Last {
+    at: Moment,
+    list: Arc<MemberList>,
+    /// The member whose address the FIP is.
+    owner: Option<String>,
 }
 
 impl Members {
@@ -37,26 +46,32 @@ impl Members {
     pub(super) async fn refusal(&self, kept: &Kept, until: Instant) -> Option<String> {
         let fip = self.fip?;
         let now = clock::now();
-        let due = self.last().as_ref().is_none_or(|(at, _)| now.since(*at) >= ASK_EVERY);
+        let due = self.last().as_ref().is_none_or(|last| now.since(last.at) >= ASK_EVERY);
         if due && let Ok(Ok(list)) = timeout_at(until, kept.client.cluster_client().member_list()).await {
-            let owner = list.members().iter().find(|member| has_address(member, fip)).map(describe);
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, owner));
+            let list = Arc::new(MemberList::of(&list));
+            let owner = list.members.iter().find(|member| has_address(member, fip)).map(describe);
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { at: now, list, owner });
         }
-        let (_, owner) = self.last()?;
-        Some(format!("fip.address {fip} is the address of {}, not a floating one", owner?))
+        let owner = self.last()?.owner?;
+        Some(format!("fip.address {fip} is the address of {owner}, not a floating one"))
     }
 
-    fn last(&self) -> Option<(Moment, Option<String>)> {
+    /// The list as it was read last.
+    pub(super) fn list(&self) -> Option<Arc<MemberList>> {
+        self.last().map(|last| last.list)
+    }
+
+    fn last(&self) -> Option<Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-fn describe(member: &Member) -> String {
-    format!("the etcd member {} ({:x})", member.name(), member.id())
+fn describe(member: &ListedMember) -> String {
+    format!("the etcd member {} ({:x})", member.name, member.id)
 }
 
-fn has_address(member: &Member, fip: Ipv4Addr) -> bool {
-    member.peer_urls().iter().chain(member.client_urls()).any(|url| host(url) == Some(IpAddr::V4(fip)))
+fn has_address(member: &ListedMember, fip: Ipv4Addr) -> bool {
+    member.peer_urls.iter().chain(&member.client_urls).any(|url| host(url) == Some(IpAddr::V4(fip)))
 }
 
 /// The host of `https://192.0.2.1:2380`, if it is an address. A name is no address of the FIP's kind, and is not looked up.

@@ -11,6 +11,7 @@
 mod examine;
 mod fault;
 mod link;
+mod member_list;
 mod members;
 mod proof;
 mod prover;
@@ -25,6 +26,7 @@ use crate::runtime::clock;
 
 pub use examine::{Examination, examine};
 pub use fault::sentence;
+pub use member_list::{ListedMember, MEMBERS_MAX, MemberList, ask_members};
 pub use proof::{agree, in_time, unpaused};
 pub use prover::{EtcdProver, LeadershipProver, NotProven, Proof};
 
@@ -59,6 +61,12 @@ impl EtcdSensor {
             Ok(value) => Reading::Fresh { value, at: clock::now() },
             Err(reason) => Reading::Unknown(reason),
         }
+    }
+
+    /// The member list as it was read last, while a FIP is looked for in it.
+    #[must_use]
+    pub fn member_list(&self) -> Option<Arc<MemberList>> {
+        self.link.members.list()
     }
 
     /// A prover for the alias steps, over the same connection.
