@@ -9,10 +9,14 @@ use std::path::Path;
 
 use serde_saphyr::Spanned;
 
+use super::diagnosis::Wish;
 use super::expect::Expect;
 use super::file::{FaultStep, Scenario, Step};
 use super::measure::HEALTHY;
 use super::names::NodeRef;
+
+/// Most nodes that a scenario may ask for.
+const NODES_MAX: u8 = 5;
 
 /// One thing that is wrong, and where.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,6 +75,10 @@ impl Checker {
 
     fn name(&mut self, scenario: &Scenario, path: &Path) {
         let stem = path.file_stem().and_then(|stem| stem.to_str());
+        if !(1..=NODES_MAX).contains(&scenario.lab.nodes) {
+            let what = format!("`{}` is no number of nodes: 1 to {NODES_MAX}", scenario.lab.nodes);
+            self.flaw(&scenario.name, what);
+        }
         if stem != Some(scenario.name.value.as_str()) {
             self.flaw(&scenario.name, format!("`{}` is not the name of the file", scenario.name.value));
         }
@@ -85,7 +93,12 @@ impl Checker {
                 self.variables.extend(bindings.values().cloned());
             }
             Step::Wait(wait) => match wait.condition() {
-                Ok(condition) => self.node(step, &condition.node),
+                Ok(condition) => {
+                    self.node(step, &condition.node);
+                    for name in wait.diagnosis.iter().flat_map(Wish::variables) {
+                        self.variable(step, name);
+                    }
+                }
                 Err(what) => self.flaw(step, what),
             },
             Step::Fault(fault) | Step::Heal(fault) => self.fault(step, fault),

@@ -40,6 +40,7 @@ fn unknown_keys_are_refused_at_their_line() {
     assert_refused(&format!("{HEAD}storey: s\nsteps:\n{WAIT}{EXPECT}"), 3, "storey");
     assert_refused(&format!("{HEAD}steps:\n- wait: {{ healty: all, limit: 1s }}\n{EXPECT}"), 4, "healty");
     assert_refused(&format!("{HEAD}steps:\n- wiat: {{ healthy: all, limit: 1s }}\n{EXPECT}"), 4, "wiat");
+    assert_refused(&format!("{HEAD}lab: {{ nodes: 0 }}\nsteps:\n{WAIT}{EXPECT}"), 1, "no number of nodes");
     assert_refused(&format!("{HEAD}lab: {{ graze: 5s }}\nsteps:\n{WAIT}{EXPECT}"), 3, "graze");
     assert_refused(&format!("{HEAD}steps:\n{WAIT}expect:\n- outages: {{ at_most: 2s }}\n"), 6, "outages");
 }
@@ -53,6 +54,19 @@ fn unknown_names_are_refused_at_their_line() {
     assert_refused(&steps("wait: { step_succeeded: apply, node: cp1, limit: 1s }"), 5, "no step `apply`");
     assert_refused(&steps("fault: { name: partition, node: cp1, args: { peer: cp2 } }"), 5, "takes no `peer`");
     assert_refused(&steps("fault: { name: kubelet-mode, node: cp1 }"), 5, "needs `mode`");
+    assert_refused(&steps("wait: { diagnosis: { cause: inbound_blokked }, node: cp1, limit: 1s }"), 5, "no cause of a diagnosis");
+    assert_refused(
+        &steps("wait: { diagnosis: { cause: healthy, outcome: fine }, node: cp1, limit: 1s }"),
+        5,
+        "no outcome `fine`",
+    );
+    assert_refused(
+        &steps("wait: { diagnosis: { cause: healthy, says: [\"$X leads\"] }, node: cp1, limit: 1s }"),
+        5,
+        "`$X` was not bound",
+    );
+    assert_refused(&steps("wait: { diagnosis: { sentence: x }, node: cp1, limit: 1s }"), 5, "sentence");
+    assert_refused(&steps("wait: { diagnosed: fine, node: cp1, limit: 1s }"), 5, "no cause of a diagnosis `fine`");
     assert_refused(&steps("wait: { audit: begun, node: cp1, limit: 1s }"), 5, "no audit event `begun`");
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::diagnosis::Wish;
 use super::event::{Event, Lifetime};
 use super::file::{ContainerState, FipState, Presence, Wait};
 use super::names::NodeRef;
@@ -23,6 +24,12 @@ pub struct Condition {
 pub enum Kind {
     /// One leader that alone holds the FIP and answers; the watchdogs, where they run, say `healthy`.
     Healthy,
+    /// The same, and nobody had to help.
+    Recovered,
+    /// A diagnosis, which has to be asked for: no event tells.
+    Diagnosis(Wish),
+    /// The daemon found this cause since the last fault.
+    Diagnosed(String),
     /// The last verdict is this, or it was since the last fault.
     Verdict(String),
     /// An audit entry since the last fault, with this step where one is named.
@@ -80,10 +87,13 @@ impl Wait {
             self.audit.as_ref().map(|event| Kind::Audit { event: event.0.clone(), step: None }),
             self.fip.map(Kind::Fip),
             self.manifest.map(Kind::Manifest),
+            self.diagnosis.clone().map(Kind::Diagnosis),
+            self.diagnosed.as_ref().map(|cause| Kind::Diagnosed(cause.0.clone())),
             self.container.map(Kind::Container),
         ];
         let own_node = [
             self.healthy.as_ref().map(|node| (node, Kind::Healthy)),
+            self.recovered.as_ref().map(|node| (node, Kind::Recovered)),
             self.answered_by.as_ref().map(|node| (node, Kind::AnsweredBy)),
             self.leader.as_ref().map(|node| (node, Kind::Leader)),
             self.leader_other_than.as_ref().map(|node| (node, Kind::LeaderOtherThan)),
@@ -119,10 +129,16 @@ impl Kind {
         let state = seen.view.node(node);
         let mut here = seen.events.iter().filter(|event| event.node == Some(node));
         match self {
-            Self::Healthy => serves_rightly(seen.view) && (!seen.watchdog || verdict(seen.view, node) == Some("healthy")),
+            Self::Healthy | Self::Recovered => {
+                serves_rightly(seen.view) && (!seen.watchdog || verdict(seen.view, node) == Some("healthy"))
+            }
             Self::Verdict(wanted) => {
                 verdict(seen.view, node) == Some(wanted) || here.any(|event| verdict_became(event) == Some(wanted))
             }
+            Self::Diagnosis(_) => false,
+            Self::Diagnosed(cause) => here.any(|event| {
+                event.audit().is_some_and(|audit| audit.event == "diagnosed" && audit.cause.as_ref() == Some(cause))
+            }),
             Self::Audit { event: name, step } => here
                 .any(|event| event.audit().is_some_and(|audit| audit.event == *name && (step.is_none() || audit.step == *step))),
             Self::Fip(wanted) => state.is_some_and(|state| match wanted {

@@ -72,6 +72,8 @@ pub enum What {
     },
     /// The client hears another node than before, or nobody.
     Client(Heard),
+    /// What `fip-watchdog diagnose` said when the scenario asked it.
+    Diagnosis(super::diagnosis::Diagnosis),
     /// The scenario injected a fault.
     Fault(Fault),
     /// The scenario healed a fault.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
+use super::diagnosis::Wish;
 use super::expect::Expect;
-use super::names::{EventName, FaultName, Length, NodeRef, StepName, VerdictName};
+use super::names::{DiagnosisName, EventName, FaultName, Length, NodeRef, StepName, VerdictName};
 
 /// A whole run may take this long unless the file says otherwise.
 const RUN_LIMIT: Duration = Duration::from_mins(10);
@@ -53,6 +54,8 @@ pub struct LabWishes {
     pub loop_interval: Length,
     /// After how long without its leader a follower of etcd calls for an election.
     pub election_timeout: Length,
+    /// How many nodes there are.
+    pub nodes: u8,
     /// Merged over the default policy, key by key.
     pub policy: serde_json::Value,
 }
@@ -64,6 +67,7 @@ impl Default for LabWishes {
             grace: None,
             loop_interval: Length(Duration::from_secs(5)),
             election_timeout: Length(Duration::from_secs(1)),
+            nodes: 3,
             policy: serde_json::Value::Object(serde_json::Map::new()),
         }
     }
@@ -146,6 +150,12 @@ pub struct Wait {
     pub leader: Option<NodeRef>,
     /// Another node's etcd is the only reachable leader.
     pub leader_other_than: Option<NodeRef>,
+    /// As `healthy`, and without a remedy of the watchdogs'.
+    pub recovered: Option<NodeRef>,
+    /// `fip-watchdog diagnose`, run on `node` again and again, says this.
+    pub diagnosis: Option<Wish>,
+    /// The daemon on `node` found this cause.
+    pub diagnosed: Option<DiagnosisName>,
 }
 
 /// The FIP on a node.

@@ -157,6 +157,7 @@ fn judge(scenario: &Scenario, evidence: Evidence, steps: Result<(), StepFailed>,
         let expected = "every source can be read to the end".to_owned();
         findings.push(Finding { expected, measured: gaps.join("; "), passed: false });
     }
+    findings.extend(super::diagnosis::in_time(&evidence.timeline.events));
     findings.extend(scenario.expect.value.iter().map(|expect| evidence.judge(&expect.value)));
     let timeline = evidence.timeline;
     Outcome {

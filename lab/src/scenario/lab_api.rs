@@ -13,6 +13,8 @@ use crate::probe::client::{Client, OnChange};
 use crate::seed::LAB_HOST;
 use crate::{agent, fault, network};
 
+use super::clock;
+use super::diagnosis::Diagnosis;
 use super::file::LabWishes;
 use super::node::Node;
 use super::source::journal::MARK;
@@ -21,8 +23,8 @@ use super::source::journal::MARK;
 pub const FIP: &str = "192.168.111.200";
 /// The interface that carries it.
 pub const INTERFACE: &str = "eth0";
-/// The size of a Supervisor's control plane.
-const NODES: u8 = 3;
+/// A diagnosis has its own limit; one that is not kept ends here.
+const DIAGNOSE_LIMIT: Duration = Duration::from_secs(12);
 /// Writing a token and syncing journald takes milliseconds; a frozen node never answers.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 /// Reading the last lines of a journal for a report.
@@ -59,7 +61,7 @@ pub fn options(wishes: &LabWishes, watchdog_binary: Option<PathBuf>) -> anyhow::
         election_timeout_s: whole_seconds(wishes.election_timeout.0),
         grace_s: wishes.grace.map(|grace| whole_seconds(grace.0)),
         watchdog_binary,
-        nodes: NODES,
+        nodes: wishes.nodes,
     })
 }
 
@@ -125,6 +127,20 @@ pub fn client(lab: &str, on_change: OnChange) -> anyhow::Result<Client> {
 pub async fn apply(lab: &Lab, heal: bool, name: &str, node: Node, args: &BTreeMap<String, String>) -> anyhow::Result<()> {
     let node = id(node)?;
     if heal { fault::heal(lab, name, node, args).await } else { fault::inject(lab, name, node, args).await }
+}
+
+/// What `fip-watchdog diagnose` says on a node.
+///
+/// # Errors
+/// It does not end, or says no diagnosis.
+pub async fn diagnose(lab: &Lab, node: Node) -> anyhow::Result<Diagnosis> {
+    let began = clock::now();
+    let output = lab.exec(id(node)?, &["/usr/bin/fip-watchdog", "diagnose", "--json"], DIAGNOSE_LIMIT).await?;
+    let took = clock::now().saturating_sub(began);
+    Diagnosis::parse(&output.stdout, took).map_err(|error| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        anyhow::anyhow!("{node}: {error} ({}): {}", output.status, said.trim())
+    })
 }
 
 /// Makes the node's journal say `token` after all that it was told before.

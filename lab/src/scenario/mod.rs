@@ -15,6 +15,7 @@ pub mod check;
 pub mod clock;
 pub mod condition;
 pub mod counted;
+pub mod diagnosis;
 pub mod event;
 pub mod expect;
 pub mod file;

@@ -77,6 +77,58 @@ pub const CAUSES: [&str; 9] = [
     "unknown",
 ];
 
+/// The causes that a diagnosis may find.
+pub const DIAGNOSES: [&str; 45] = [
+    "healthy",
+    "peers_unreachable",
+    "peer_unreachable",
+    "node_isolated",
+    "inbound_blocked",
+    "outbound_blocked",
+    "peer_port_blocked",
+    "client_port_blocked",
+    "mtu_black_hole",
+    "link_down",
+    "peer_etcd_down",
+    "peer_etcd_hung",
+    "peer_host_down",
+    "duplicate_address",
+    "two_interfaces",
+    "name_unresolved",
+    "host_firewall",
+    "etcd_hung",
+    "etcd_crash_looping",
+    "etcd_down",
+    "kubelet_down",
+    "certificate_expired",
+    "certificate_not_yet_valid",
+    "certificate_wrong_ca",
+    "certificate_wrong_name",
+    "certificate_wrong_usage",
+    "certificate_key_mismatch",
+    "peer_tls",
+    "own_tls",
+    "clock_skew",
+    "slow_disk",
+    "disk_hung",
+    "disk_full",
+    "no_space",
+    "corrupt",
+    "learner",
+    "member_removed",
+    "id_mismatch",
+    "address_changed",
+    "snapshot_reverted",
+    "too_few_members",
+    "host_starved",
+    "host_paused",
+    "leader_flapping",
+    "unknown",
+];
+
+/// The kinds of fault.
+pub const OUTCOMES: [&str; 4] = ["healthy", "node", "network", "unknown"];
+
 macro_rules! listed_name {
     ($(#[$doc:meta])* $name:ident, $list:expr, $what:literal) => {
         $(#[$doc])*
@@ -106,6 +158,8 @@ listed_name!(/** A verdict of the watchdog. */ VerdictName, VERDICTS, "verdict")
 listed_name!(/** A step of the watchdog. */ StepName, STEPS, "step");
 listed_name!(/** An event of the audit. */ EventName, EVENTS, "audit event");
 listed_name!(/** A cause that an autopsy finds. */ CauseName, CAUSES, "cause");
+listed_name!(/** A cause that a diagnosis finds. */ DiagnosisName, DIAGNOSES, "cause of a diagnosis");
+listed_name!(/** A kind of fault. */ OutcomeName, OUTCOMES, "outcome");
 listed_name!(/** A fault of the catalogue. */ FaultName, super::lab_api::fault_names(), "fault");
 
 /// A length of time with its unit: `2s`, `500ms`, `1m 30s`.
@@ -177,6 +231,16 @@ mod tests {
         let product = include_str!("../../../src/autopsy/cause.rs");
         let names = product.split("/// A cause with its words.").next().unwrap();
         assert_eq!(names_in(names), BTreeSet::from(CAUSES));
+    }
+
+    #[test]
+    fn the_causes_of_a_diagnosis_and_its_outcomes_are_those_of_the_product() {
+        let product = include_str!("../../../src/diagnose/diagnosis.rs");
+        assert_eq!(names_in(product), BTreeSet::from(DIAGNOSES));
+        for outcome in OUTCOMES {
+            let variant = format!("    {}{},\n", outcome.get(..1).unwrap().to_uppercase(), outcome.get(1..).unwrap());
+            assert!(product.contains(&variant), "{outcome}");
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub fn patience(kind: &Kind, limit: Duration) -> Duration {
     match kind {
         // etcd's own doing.
         Kind::Leader | Kind::LeaderOtherThan => limit,
+        // Neither needs a remedy.
+        Kind::Recovered | Kind::Diagnosis(_) | Kind::Diagnosed(_) => limit,
         // These follow a remedy; all other verdicts are reached without one.
         Kind::Verdict(verdict) if verdict == "healthy" || verdict == "pod_stuck" => limit.min(UNHEALED),
         Kind::Verdict(_) => limit.min(JUDGED),

@@ -75,6 +75,7 @@ impl Record {
             | What::Link { .. }
             | What::Container(_)
             | What::Manifest { .. }
+            | What::Diagnosis(_)
             | What::Mark(_)
             | What::Note(_) => {}
         }

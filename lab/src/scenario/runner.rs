@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::clock;
 use super::condition::{Condition, Kind};
+use super::diagnosis::Wish;
 use super::event::{Event, Fault, What};
 use super::file::{FaultStep, Role, Scenario, Step, Wait};
 use super::judge::{resolve, secs};
@@ -24,6 +25,8 @@ use super::record::Record;
 
 /// Conditions on time alone (silence) are looked at this often; all others when an event arrives.
 const TICK: Duration = Duration::from_millis(50);
+/// Between two diagnoses of a wait.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// A leader must be known for a `let`; after an election it takes a moment.
 const LET_LIMIT: Duration = Duration::from_secs(5);
 /// After a flush was written, the follower of the journal reads it at once or never.
@@ -111,6 +114,9 @@ impl Run<'_> {
     async fn wait(&mut self, wait: &Wait) -> Result<(), String> {
         let condition = wait.condition()?;
         let nodes = self.resolve(&condition.node);
+        if let Kind::Diagnosis(wish) = &condition.kind {
+            return self.diagnose(wish, &nodes, wait.limit.0).await;
+        }
         let began = clock::now();
         let watchdog = self.watchdog;
         // A run that has gone blind would only wait for its limit.
@@ -140,6 +146,36 @@ impl Run<'_> {
         let words = self.condition_words(&condition);
         self.note(None, What::Note(format!("waited {:.2} s: {words}", now.saturating_sub(began).as_secs_f64())));
         Ok(())
+    }
+
+    /// Asks all of the nodes until each says what is wished.
+    async fn diagnose(&mut self, wish: &Wish, nodes: &[Node], limit: Duration) -> Result<(), String> {
+        let (lab, deadline) = (self.lab, clock::now() + limit);
+        loop {
+            let asked = futures_util::future::join_all(nodes.iter().map(|node| lab_api::diagnose(lab, *node)));
+            tokio::pin!(asked);
+            let answers = loop {
+                tokio::select! {
+                    answers = &mut asked => break answers,
+                    Some(event) = self.events.recv() => self.record.take(event),
+                }
+            };
+            let mut lacking = Vec::new();
+            for (node, answer) in nodes.iter().zip(answers) {
+                let found = answer.map_err(|error| format!("{error:#}"))?;
+                if let Some(lacks) = wish.lacks(&found, &self.variables) {
+                    lacking.push(format!("{node}: {lacks}; it says: {}", found.sentence));
+                }
+                self.note(Some(*node), What::Diagnosis(found));
+            }
+            if lacking.is_empty() {
+                return Ok(());
+            }
+            if clock::now() >= deadline {
+                return Err(format!("not within {}: {}", humantime::format_duration(limit), lacking.join("; ")));
+            }
+            self.until(ASK_AGAIN, |_| false).await;
+        }
     }
 
     async fn fault(&mut self, step: &FaultStep, heal: bool) -> Result<(), String> {
@@ -253,6 +289,9 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Healthy => f.write_str("all is healthy"),
+            Self::Recovered => f.write_str("all is healthy again"),
+            Self::Diagnosis(wish) => write!(f, "the diagnosis is {}", wish.cause),
+            Self::Diagnosed(cause) => write!(f, "the daemon finds {cause}"),
             Self::Verdict(verdict) => write!(f, "the verdict is {verdict}"),
             Self::Audit { event, step: Some(step) } => write!(f, "{event} {step}"),
             Self::Audit { event, step: None } => f.write_str(event),

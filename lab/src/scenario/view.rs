@@ -21,11 +21,22 @@ pub struct NodeView {
     pub container: Option<Container>,
     /// The manifest is in its directory.
     pub manifest: Option<bool>,
+    /// What a diagnosis last said.
+    pub diagnosis: Option<String>,
 }
 
 impl NodeView {
     const fn new() -> Self {
-        Self { fip: None, link_up: true, cut_off: false, leads: false, verdict: None, container: None, manifest: None }
+        Self {
+            fip: None,
+            link_up: true,
+            cut_off: false,
+            leads: false,
+            verdict: None,
+            container: None,
+            manifest: None,
+            diagnosis: None,
+        }
     }
 
     /// Traffic between this node and the client can pass.
@@ -100,6 +111,7 @@ impl View {
             What::FipGone => view.fip = None,
             What::Link { up } => view.link_up = *up,
             What::Container(container) => view.container = Some(container.clone()),
+            What::Diagnosis(found) => view.diagnosis = Some(found.sentence.clone()),
             What::Manifest { present } => view.manifest = Some(*present),
             What::Fault(fault) => {
                 view.leads &= !ends_leadership(fault);
