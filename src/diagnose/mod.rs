@@ -20,7 +20,7 @@ use crate::policy::Policy;
 pub use diagnosed::Diagnosed;
 pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 pub use evidence::Evidence;
-pub use gather::try_port;
+pub use gather::{connections, try_port};
 pub use tree::judge;
 
 /// The longest that a diagnosis takes, whatever hangs.

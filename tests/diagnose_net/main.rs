@@ -5,6 +5,10 @@
 #[allow(dead_code, reason = "shared with another test")]
 #[path = "../etcd_proof/cluster.rs"]
 mod cluster;
+mod links;
+#[allow(dead_code, reason = "shared with another test")]
+#[path = "../alias_netns/segment.rs"]
+mod segment;
 mod stand_in;
 
 use std::net::SocketAddr;
@@ -133,6 +137,8 @@ async fn a_real_etcd_answers_on_both_ports_and_takes_large_requests_until_it_is_
         let seen = cluster::eventually("etcd", async || try_port(&policy, address).await, passes).await;
         assert!(seen.clock_offset_ms.unwrap().abs() < 1500, "{seen:?}");
     }
+    let log = std::fs::read_to_string(cluster.dir.path().join("m0.log")).unwrap();
+    assert!(!log.contains("rejected connection"), "{log}");
     cluster.members[0].signal(Signal::STOP);
     let address = SocketAddr::from(([127, 0, 0, 1], port_of(&cluster.members[0], "--listen-peer-urls")));
     let seen = try_port(&policy, address).await;

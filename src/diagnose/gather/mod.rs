@@ -12,9 +12,9 @@ mod aside;
 mod asker;
 mod certificates;
 mod command;
-#[allow(dead_code, reason = "the looks that use these come one by one")]
 mod connect;
 mod container;
+mod diag;
 mod duplicates;
 mod filters;
 mod flags;
@@ -28,19 +28,20 @@ mod metrics;
 mod own;
 mod peers;
 mod ports;
+mod prometheus;
 mod sockets;
 mod status;
 mod tls;
 mod unit;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use aside::within;
 use asker::Asker;
 use ports::Target;
 
-use super::evidence::{Evidence, Port};
+use super::evidence::{Evidence, Port, Sockets};
 use crate::policy::{EtcdPolicy, Policy};
 use crate::runtime::clock;
 
@@ -56,18 +57,19 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
     let wall_ms = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
     let asker = Asker::new(&policy.etcd);
     let blank = Evidence { wall_ms, node: own::host_name(), ..Evidence::default() };
-    let (of_members, status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host) = tokio::join!(
+    let (mut of_members, status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host) = tokio::join!(
         of_members(policy, &asker, blank),
         within("etcd's status", LONGEST, status::look(policy)),
         within("the container runtime", LONGEST, container::look(policy)),
         within("the kubelet's unit", LONGEST, kubelet::look(policy)),
         within("etcd's log", LONGEST, log::look(policy)),
         ports::own_client(policy, &asker, LONGEST),
-        within("etcd's metrics", LONGEST, metrics::look(policy)),
+        within("etcd's metrics", LONGEST, metrics::look(policy, &asker)),
         within("the list of interfaces", LONGEST, interfaces::look(policy)),
         within("the packet filter", LONGEST, filters::look(policy)),
         within("the host", LONGEST, host::look(policy)),
     );
+    let metrics = metrics::spread(metrics, &mut of_members.peers);
     Evidence { status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host, ..of_members }
 }
 
@@ -75,6 +77,15 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
 pub async fn try_port(policy: &EtcdPolicy, address: SocketAddr) -> Port {
     let target = Target { address, host: address.ip().to_string(), remote: true };
     ports::probe(&target, &Asker::new(policy), AFTER_MEMBERS).await
+}
+
+/// The connections between this node and a peer, as a diagnosis counts them: opened by it to `own_port`, by us to its `peer_port`.
+///
+/// # Errors
+/// The kernel's table cannot be read; why, for people.
+pub async fn connections(peer: IpAddr, own_port: u16, peer_port: u16) -> Result<(Sockets, Sockets), String> {
+    let rows = sockets::table(vec![own_port, peer_port]).await?;
+    Ok((sockets::inbound(&rows, peer, own_port), sockets::outbound(&rows, peer, peer_port)))
 }
 
 /// The members, and what needs them.

@@ -66,8 +66,8 @@ pub(super) const fn or(port: u16, default: u16) -> u16 {
     if port == 0 { default } else { port }
 }
 
-/// `https://HOST:PORT` with an address or `localhost`: the policy's check lets nothing else pass.
-fn endpoint(url: &str) -> Option<Target> {
+/// `https://HOST:PORT` with an address or `localhost`: the policy's check lets nothing else pass, and names are not looked up.
+pub(super) fn endpoint(url: &str) -> Option<Target> {
     let authority = url.split_once("://")?.1.split('/').next()?;
     let (host, port) = authority.rsplit_once(':')?;
     let bare = host.trim_start_matches('[').trim_end_matches(']');

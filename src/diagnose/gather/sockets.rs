@@ -1,7 +1,7 @@
 //! Connections between this node and its peers, from the kernel's table (proc_net_tcp(5)).
 //!
-//! Invariant: bounded, and taken before this diagnosis opens connections of its own. Reading it changes nothing: no module is loaded for
-//! it, as one would be for a socket of the sock_diag kind.
+//! Invariant: bounded, and taken before this diagnosis opens connections of its own. When something last came in on a connection is asked
+//! of `inet_diag`, where that loads no module; without it the rest is whole.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::aside::Aside;
+use super::diag;
 use crate::diagnose::evidence::Sockets;
 
 /// For both tables; 10,000 connections take some 20 ms.
@@ -29,11 +30,19 @@ pub(super) struct Row {
     established: bool,
     retransmitting: bool,
     unacknowledged: u64,
+    heard_ms: Option<u64>,
 }
 
 /// The connections with one of `ports` at either end, of this node (the thread's network namespace).
 pub(super) async fn table(ports: Vec<u16>) -> Result<Vec<Row>, String> {
-    let read = move || read(Path::new("/proc/thread-self/net"), &ports);
+    let read = move || {
+        let mut rows = read(Path::new("/proc/thread-self/net"), &ports)?;
+        let heard = diag::heard();
+        for row in &mut rows {
+            row.heard_ms = heard.get(&(row.local, row.remote)).copied();
+        }
+        Ok(rows)
+    };
     TABLE.read(TABLE_TIME, read).await.and_then(std::convert::identity)
 }
 
@@ -53,6 +62,7 @@ fn sum<'r>(rows: impl Iterator<Item = &'r Row>) -> Sockets {
             sum.established += 1;
             sum.retransmitting += u32::from(row.retransmitting);
             sum.unacknowledged_bytes = sum.unacknowledged_bytes.saturating_add(row.unacknowledged);
+            sum.heard_ms = [sum.heard_ms, row.heard_ms].into_iter().flatten().min();
         } else {
             sum.syn_received += 1;
         }
@@ -99,6 +109,7 @@ fn parse(line: &str) -> Option<Row> {
         established: state == "01",
         retransmitting: u64::from_str_radix(retransmits, 16).ok()? > 0,
         unacknowledged: u64::from_str_radix(unacknowledged, 16).ok()?,
+        heard_ms: None,
     })
 }
 
@@ -186,7 +197,9 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let ours = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         let rows = table(vec![port]).await.unwrap();
-        assert_eq!(inbound(&rows, [127, 0, 0, 1].into(), port).established, 1);
+        let inbound = inbound(&rows, [127, 0, 0, 1].into(), port);
+        assert_eq!(inbound.established, 1);
+        assert!(!diag::is_there() || inbound.heard_ms.is_some_and(|age| age < 60_000), "{inbound:?}");
         assert_eq!(outbound(&rows, [127, 0, 0, 1].into(), port).established, 1);
         drop(ours);
     }
