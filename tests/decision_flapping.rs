@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, ConflictView, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopProcess, ManifestView,
@@ -56,6 +57,7 @@ fn observation(seen: Seen, now: Moment) -> Observation {
         manifest: fresh(ManifestView { sha256: Some("ab".repeat(32)), shadows: Vec::new(), immovable: None }, now),
         kubelet: fresh(KubeletView::Running, now),
         conflict: fresh(ConflictView::default(), now),
+        api: ApiView::default(),
         cycle: None,
         in_flight: BTreeSet::new(),
         paused: None,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip, LoopProcess,
@@ -112,6 +113,7 @@ impl Node {
                 },
                 now,
             ),
+            api: ApiView::default(),
             cycle: None,
             in_flight: BTreeSet::new(),
             paused: self.paused.then(|| OperatorPause { reason: "test".to_owned(), remaining: Duration::from_secs(60) }),

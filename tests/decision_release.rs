@@ -4,6 +4,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::facts::{Holding, LoopState, Role};
 use fip_watchdog::decision::guard::Guards;
 use fip_watchdog::decision::judge::Facts;
@@ -25,6 +26,7 @@ fn no_leader(answered: Moment) -> Observation {
         manifest: Reading::Unknown(unread()),
         kubelet: Reading::Unknown(unread()),
         conflict: Reading::Unknown(unread()),
+        api: ApiView::default(),
         cycle: None,
         in_flight: std::collections::BTreeSet::new(),
         paused: None,

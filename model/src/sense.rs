@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
     KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
@@ -166,6 +167,7 @@ impl Snapshot {
             manifest: self.reading(Sense::Manifest, self.manifest_view()),
             kubelet: self.reading(Sense::Kubelet, if self.kubelet { KubeletView::Running } else { KubeletView::Down }),
             conflict: Reading::Fresh { value: self.conflict_view(), at: ago(self.age) },
+            api: ApiView::default(),
             cycle: self.cycle.map(|phase| CycleView { phase }),
             in_flight,
             paused: self.paused.then(|| OperatorPause { reason: String::new(), remaining: Duration::from_secs(60) }),

@@ -378,7 +378,9 @@ impl Sim {
             | AuditEvent::EtcdAlarmRaised { .. }
             | AuditEvent::EtcdAlarmCleared { .. }
             | AuditEvent::Diagnosed { .. }
-            | AuditEvent::Recovered(_) => {}
+            | AuditEvent::Recovered(_)
+            | AuditEvent::ApiSilenceBegan { .. }
+            | AuditEvent::ApiSilenceEnded { .. } => {}
         }
     }
 
@@ -387,14 +389,12 @@ impl Sim {
         let now = self.now;
         let left: Vec<&str> = self.checks.nodes[node].under_way.keys().map(|step| step.name()).collect();
         if !left.is_empty() {
-            let how = format!("cp{} ends without a word on {}", node + 1, left.join(", "));
-            self.checks.breaks(now, "I7", how);
+            self.checks.breaks(now, "I7", format!("cp{} ends without a word on {}", node + 1, left.join(", ")));
         }
     }
 
     /// The schedule is over and the world has not come to rest.
     pub fn never_at_rest(&mut self, why: String) {
-        let now = self.now;
-        self.checks.breaks(now, "rest", why);
+        self.checks.breaks(self.now, "rest", why);
     }
 }

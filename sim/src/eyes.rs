@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Claim, ConflictView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopProcess,
     ManifestView, OperatorPause, ProcessView, Quorum, Reading,
@@ -81,7 +82,8 @@ impl World for SimWorld {
             }
         };
         let (cpu_pressure, hold_off) = (None, None);
-        let readings = Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, cpu_pressure, hold_off };
+        let api = ApiView::default();
+        let readings = Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, cpu_pressure, hold_off };
         self.shared.lock().looked(self.node, &readings);
         readings
     }

@@ -69,6 +69,10 @@ pub enum AuditEvent {
     Diagnosed { verdict: Verdict, diagnosed: Box<Diagnosed> },
     /// etcd is well again, for long enough.
     Recovered(Box<Recovery>),
+    /// Nothing answers behind the FIP any more, where something did; how that shows. It changes nothing about the FIP.
+    ApiSilenceBegan { port: u16, how: String },
+    /// Something does again, or there is nothing to ask any more.
+    ApiSilenceEnded { reason: &'static str, lasted: Duration },
 }
 
 /// One journal entry: the fields of the audit, before they are put in the journal's own format.
@@ -123,6 +127,8 @@ impl AuditEvent {
             Self::EtcdAlarmCleared { .. } => EventKind::EtcdAlarmCleared,
             Self::Diagnosed { .. } => EventKind::Diagnosed,
             Self::Recovered(_) => EventKind::Recovered,
+            Self::ApiSilenceBegan { .. } => EventKind::ApiSilenceBegan,
+            Self::ApiSilenceEnded { .. } => EventKind::ApiSilenceEnded,
         }
     }
 
@@ -137,7 +143,8 @@ impl AuditEvent {
             | Self::SenseLost { .. }
             | Self::HangAutopsied { .. }
             | Self::EtcdAlarmRaised { .. }
-            | Self::Diagnosed { .. } => Priority::Warning,
+            | Self::Diagnosed { .. }
+            | Self::ApiSilenceBegan { .. } => Priority::Warning,
             Self::Started { .. }
             | Self::Stopping { .. }
             | Self::PolicyLoaded { .. }
@@ -146,7 +153,8 @@ impl AuditEvent {
             | Self::SenseFound { .. }
             | Self::PauseRecorded(_)
             | Self::EtcdAlarmCleared { .. }
-            | Self::Recovered(_) => Priority::Notice,
+            | Self::Recovered(_)
+            | Self::ApiSilenceEnded { .. } => Priority::Notice,
             Self::StepStarted { .. } => Priority::Info,
             Self::LeaseRenewed { .. } => Priority::Debug,
         }
@@ -216,6 +224,13 @@ impl AuditEvent {
             }
             Self::Diagnosed { verdict, diagnosed } => diagnosed::entry(*verdict, diagnosed),
             Self::Recovered(recovery) => recovery.entry(),
+            Self::ApiSilenceBegan { port, how } => {
+                said(format!("the API behind the FIP does not answer: port {port}: {}", sentence(how)), how)
+                    .proven(json!({ "port": port }))
+            }
+            Self::ApiSilenceEnded { reason, lasted } => {
+                said(format!("the silence behind the FIP is over after {}: {reason}", span(*lasted)), reason).lasting(*lasted)
+            }
         }
     }
 }

@@ -6,10 +6,11 @@
 use serde_json::Value;
 
 use super::facts::{
-    AliasEntryFacts, AliasFacts, ConflictFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, HoldOffFacts, KubeletFacts,
+    AliasEntryFacts, AliasFacts, ApiFacts, ConflictFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, HoldOffFacts, KubeletFacts,
     ManifestFacts, PauseFacts, ProcessFacts, QuorumFacts, Sense, StrainFacts,
 };
 use super::text::{ITEMS_MAX, millis, sentence, sentences};
+use crate::decision::api::ApiView;
 use crate::decision::observation::{
     AliasView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip, LoopVerdict, ManifestView, Observation,
     ProcessView, Quorum, Reading,
@@ -41,6 +42,7 @@ impl Facts {
                 mac: view.last.as_ref().map(|claim| sentence(&claim.mac)),
                 age_ms: view.last.as_ref().map(|claim| age(claim.at, now)),
             }),
+            api: ApiFacts::of(&observation.api, now),
             cycle: observation.cycle.as_ref().map(|cycle| cycle.phase),
             in_flight: observation.in_flight.iter().copied().collect(),
             paused: observation
@@ -67,6 +69,17 @@ pub fn evidence(observation: &Observation, now: Moment) -> Value {
 
 fn age(at: Moment, now: Moment) -> u64 {
     millis(now.since(at))
+}
+
+impl ApiFacts {
+    fn of(view: &ApiView, now: Moment) -> Option<Self> {
+        view.port().map(|port| Self {
+            port,
+            answered_age_ms: view.answered_at().map(|at| age(at, now)),
+            silent_ms: view.silence().map(|silence| age(silence.since, now)),
+            how: view.silence().map(|silence| sentence(&silence.how)),
+        })
+    }
 }
 
 impl EtcdFacts {

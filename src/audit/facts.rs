@@ -51,6 +51,9 @@ pub struct Facts {
     pub kubelet: Sense<KubeletFacts>,
     /// Who else claims the FIP.
     pub conflict: Sense<ConflictFacts>,
+    /// What answers behind the FIP; absent where it is not asked.
+    #[serde(default)]
+    pub api: Option<ApiFacts>,
     /// How far an open manifest cycle got.
     pub cycle: Option<CyclePhase>,
     /// Steps that are being carried out.
@@ -115,6 +118,19 @@ pub enum EtcdFacts {
         /// Whether a quorum confirmed the claim in that round.
         quorum: QuorumFacts,
     },
+}
+
+/// What answers behind the FIP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiFacts {
+    /// The TCP port that is asked.
+    pub port: u16,
+    /// Age of the last answer; never, if absent.
+    pub answered_age_ms: Option<u64>,
+    /// How long it has been silent; it is not, if absent.
+    pub silent_ms: Option<u64>,
+    /// How the last question of that failed.
+    pub how: Option<String>,
 }
 
 /// Who else claims the FIP.

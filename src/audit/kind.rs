@@ -46,11 +46,15 @@ pub enum EventKind {
     Diagnosed,
     /// etcd is well again, for long enough.
     Recovered,
+    /// Nothing answers behind the FIP any more.
+    ApiSilenceBegan,
+    /// Something does again, or the FIP has left.
+    ApiSilenceEnded,
 }
 
 impl EventKind {
     /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Started,
         Self::Stopping,
         Self::PolicyLoaded,
@@ -71,6 +75,8 @@ impl EventKind {
         Self::EtcdAlarmCleared,
         Self::Diagnosed,
         Self::Recovered,
+        Self::ApiSilenceBegan,
+        Self::ApiSilenceEnded,
     ];
 
     /// The value of `FIP_EVENT`.
@@ -97,6 +103,8 @@ impl EventKind {
             Self::EtcdAlarmCleared => "etcd_alarm_cleared",
             Self::Diagnosed => "diagnosed",
             Self::Recovered => "recovered",
+            Self::ApiSilenceBegan => "api_silence_began",
+            Self::ApiSilenceEnded => "api_silence_ended",
         }
     }
 
@@ -124,6 +132,8 @@ impl EventKind {
             Self::EtcdAlarmCleared => "9f78594e34d640ef97cf4f399e709487",
             Self::Diagnosed => "6e189f8bb4f242378db772bdc0ac84a4",
             Self::Recovered => "ff0787173d19449cbd691ce93a991ae5",
+            Self::ApiSilenceBegan => "31e46546560f49e499745d949833c2b6",
+            Self::ApiSilenceEnded => "90756d0332cb4654821c0cb918b38ffa",
         }
     }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::autopsy::{Autopsy, Evidence, cause};
+use crate::decision::api::ApiView;
 use crate::decision::observation::{
     AliasEntry, AliasView, ConflictView, CyclePhase, EtcdFault, EtcdStatus, EtcdView, ManifestView, Observation, Reading,
     StrainView,
@@ -121,6 +122,8 @@ fn every_event() -> Vec<AuditEvent> {
         AuditEvent::EtcdAlarmCleared { held_for: duration },
         AuditEvent::Diagnosed { verdict: Verdict::NoQuorum, diagnosed: Box::new(diagnosed()) },
         AuditEvent::Recovered(Box::new(recovery::tests::sample())),
+        AuditEvent::ApiSilenceBegan { port: 6443, how: "connection refused".to_owned() },
+        AuditEvent::ApiSilenceEnded { reason: "it answers again", lasted: duration },
     ]
 }
 
@@ -150,6 +153,8 @@ fn the_fields_of_every_entry_are_exactly_those_of_the_contract() {
         &["FIP_DURATION_MS"],
         &["FIP_CAUSE", "FIP_COMMAND", "FIP_DURATION_MS", "FIP_EVIDENCE", "FIP_OUTCOME", "FIP_VERDICT"],
         &["FIP_CAUSE", "FIP_DURATION_MS", "FIP_EVIDENCE", "FIP_REASON", "FIP_VERDICT"],
+        &["FIP_EVIDENCE", "FIP_REASON"],
+        &["FIP_DURATION_MS", "FIP_REASON"],
     ];
     for ((event, kind), own) in every_event().iter().zip(EventKind::ALL).zip(own) {
         assert_eq!(event.kind(), kind);
@@ -284,6 +289,7 @@ pub(crate) fn talkative(noise: &str) -> Observation {
         },
         kubelet: Reading::Unknown(noise.to_owned()),
         conflict: Reading::Fresh { value: ConflictView::default(), at: Moment::default() },
+        api: ApiView::default(),
         cycle: None,
         in_flight: StepKind::ALL.into_iter().collect(),
         paused: None,

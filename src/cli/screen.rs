@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::audit::facts::{AliasFacts, EtcdFacts, EtcdRole, HeartbeatFacts, ManifestFacts, ProcessFacts, QuorumFacts, Sense};
+use crate::audit::facts::{
+    AliasFacts, ApiFacts, EtcdFacts, EtcdRole, HeartbeatFacts, ManifestFacts, ProcessFacts, QuorumFacts, Sense,
+};
 use crate::audit::text::span;
 use crate::audit::word;
 use crate::control::report::{StatusReport, WaitReport};
@@ -185,6 +187,9 @@ impl Screen {
         self.line("", &format!("process {}", sense(&facts.process, process)));
         self.line("manifest", &sense(&facts.manifest, manifest));
         self.line("kubelet", &sense(&facts.kubelet, |kubelet| if kubelet.running { "running" } else { "down" }.to_owned()));
+        if let Some(facts) = &facts.api {
+            self.line("API", &api(facts));
+        }
     }
 
     /// The last diagnosis of etcd, with its age.
@@ -320,6 +325,18 @@ fn manifest(facts: &ManifestFacts) -> String {
         write!(line, "; shadowed by {}", facts.shadows.join(", ")).ok();
     }
     line
+}
+
+fn api(facts: &ApiFacts) -> String {
+    let port = facts.port;
+    match (facts.silent_ms, facts.answered_age_ms) {
+        (None, None) => format!("port {port} is being asked"),
+        (None, Some(age)) => format!("port {port} answers, asked {} ago", ms(age)),
+        (Some(silent), answered) => {
+            let how = facts.how.as_deref().unwrap_or_default();
+            format!("port {port} has not answered for {}, last answer {}: {how}", ms(silent), ago(answered))
+        }
+    }
 }
 
 const fn cycle(phase: Option<CyclePhase>) -> &'static str {

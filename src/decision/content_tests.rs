@@ -1,6 +1,7 @@
 //! What makes a content known good, and what counts as changed.
 
 use super::*;
+use crate::decision::api::ApiView;
 use crate::decision::observation::{Beat, HeartbeatView, LoopFip, LoopVerdict, ManifestView, Reading, StrainView};
 
 fn at(seconds: u64) -> Moment {
@@ -27,6 +28,7 @@ fn seen(content: Option<&str>, began: u64, beat_at: Option<u64>) -> Observation 
         manifest: Reading::Fresh { value: manifest, at: at(0) },
         kubelet: Reading::Unknown(unread()),
         conflict: Reading::Unknown(unread()),
+        api: ApiView::default(),
         cycle: None,
         in_flight: std::collections::BTreeSet::new(),
         paused: None,

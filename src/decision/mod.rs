@@ -3,6 +3,7 @@
 //! No clock, no file, no socket, no tracing in here (`tests/tidy.rs` keeps it so): an
 //! [`Observation`](observation::Observation) and a [`Moment`](time::Moment) go in, a decision comes out.
 
+pub mod api;
 pub mod budget;
 mod content;
 pub mod curl;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::api::ApiView;
 use super::step::StepKind;
 use super::time::Moment;
 
@@ -68,6 +69,8 @@ pub struct Observation {
     pub kubelet: Reading<KubeletView>,
     /// Other stations that claim the FIP while it is here.
     pub conflict: Reading<ConflictView>,
+    /// What answers behind the FIP, while it is here. Nothing is decided by it.
+    pub api: ApiView,
     /// The open manifest cycle, if there is one, from the cycle journal.
     pub cycle: Option<CycleView>,
     /// The steps that the executor is carrying out now.

@@ -1,5 +1,6 @@
 //! The evidence behind a verdict, as sentences for the journal and for `status` (invariant I7).
 
+use super::api::Silence;
 use super::curl;
 use super::facts::{Holding, LoopState, Role, grows_without_rounds, last_sign};
 use super::judge::Facts;
@@ -42,6 +43,11 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         );
         sentences.insert(if verdict == Verdict::LeaderFlapping { 0 } else { sentences.len() }, sentence);
     }
+    if let Some(silence) = observation.api.silence() {
+        // Where all else is as it should be, this is what there is to say.
+        let place = if verdict == Verdict::Healthy && silence.has_answered { 0 } else { sentences.len() };
+        sentences.insert(place, api(observation, facts, silence, now));
+    }
     if let Some(hold_off) = &observation.hold_off {
         let HoldOff { reason, remaining } = hold_off;
         sentences.insert(0, format!("after the boot, for {} s more at most: {reason}", remaining.as_secs()));
@@ -56,6 +62,16 @@ pub fn reasons(observation: &Observation, facts: &Facts, verdict: Verdict, now: 
         sentences.push(format!("a manifest cycle is open ({:?})", cycle.phase).to_lowercase());
     }
     sentences
+}
+
+fn api(observation: &Observation, facts: &Facts, silence: &Silence, now: Moment) -> String {
+    let Silence { since, how, has_answered } = silence;
+    let (port, age) = (observation.api.port().unwrap_or_default(), now.since(*since).as_secs());
+    if !has_answered {
+        return format!("nothing has answered on port {port} behind the FIP in {age} s of asking, and never before: {how}");
+    }
+    let right = if facts.role.says_it_leads() { "the FIP is right, but " } else { "" };
+    format!("{right}the API behind the FIP does not answer: port {port}, for {age} s: {how}")
 }
 
 /// The sense that the verdict rests on.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::decision::api::ApiView;
 use crate::decision::observation::{HeartbeatView, Reading, StrainView};
 
 const NONE: Moment = Moment::from_origin(Duration::ZERO);
@@ -34,6 +35,7 @@ fn seen(verdict: Option<LoopVerdict>, fip: LoopFip, beat_at: u64) -> Observation
         manifest: Reading::Unknown(unread()),
         kubelet: Reading::Unknown(unread()),
         conflict: Reading::Unknown(unread()),
+        api: ApiView::default(),
         cycle: None,
         in_flight: std::collections::BTreeSet::new(),
         paused: None,

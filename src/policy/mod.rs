@@ -57,6 +57,8 @@ pub struct Policy {
     pub host: HostPolicy,
     /// What is waited for after a boot.
     pub boot: BootPolicy,
+    /// What is asked behind the FIP.
+    pub api: ApiPolicy,
     /// Where the journal of cycles and the manifest backups live, `/var/lib/fip-watchdog`.
     pub state_dir: PathBuf,
 }
@@ -230,6 +232,29 @@ impl Default for BootPolicy {
     }
 }
 
+/// Whether the holder of the FIP asks if anything answers behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiPolicy {
+    /// Whether it is asked.
+    pub check: bool,
+    /// The TCP port, 1 to 65535.
+    pub port: u32,
+}
+
+impl Default for ApiPolicy {
+    fn default() -> Self {
+        Self { check: true, port: 6443 }
+    }
+}
+
+impl ApiPolicy {
+    /// The port, if it is to be asked.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        u16::try_from(self.port).ok().filter(|port| self.check && *port != 0)
+    }
+}
+
 impl Policy {
     /// The default policy for a FIP on an interface: what `policies/default.yaml` says.
     #[must_use]
@@ -288,6 +313,7 @@ impl Policy {
             },
             host: HostPolicy::default(),
             boot: BootPolicy::default(),
+            api: ApiPolicy::default(),
             state_dir: PathBuf::from("/var/lib/fip-watchdog"),
         }
     }

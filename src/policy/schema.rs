@@ -305,6 +305,12 @@ pub const KEYS: &[Key] = &[
         Value::Duration(s(0), s(3600), |p| &mut p.boot.hold_off_max),
         "How long after the boot they are waited for at most; 0s is not at all.",
     ),
+    key(
+        "api.check",
+        Value::Switch(|p| &mut p.api.check),
+        "Whether the node that holds the FIP asks if anything answers behind it; nothing but a word in status and journal follows.",
+    ),
+    key("api.port", Value::Count(1, 65_535, |p| &mut p.api.port), "The TCP port of the API server."),
     key("state_dir", Value::Path(|p| &mut p.state_dir), "Where the journal of cycles and the manifest backups live."),
 ];
 

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use super::clock;
 use super::offload::{Offloaded, into_reading};
+use crate::decision::api::ApiView;
 use crate::decision::observation::{
     AliasView, ConflictView, EtcdView, HeartbeatView, HoldOff, KubeletView, ManifestView, ProcessView, Reading,
 };
 use crate::decision::plan::EtcdDepth;
 use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable as _, AliasTable};
+use crate::sensor::api::ApiSensor;
 use crate::sensor::boot::BootSensor;
 use crate::sensor::conflict::ConflictSensor;
 use crate::sensor::etcd::{EtcdProver, EtcdSensor, MemberList};
@@ -40,6 +42,8 @@ pub struct Readings {
     pub kubelet: Reading<KubeletView>,
     /// Who else claims the FIP.
     pub conflict: Reading<ConflictView>,
+    /// What answers behind the FIP.
+    pub api: ApiView,
     /// Percentage of time in which some task waits for a CPU, where the kernel says.
     pub cpu_pressure: Option<u32>,
     /// What is waited for after a boot.
@@ -59,6 +63,7 @@ pub struct Senses {
     etcd: EtcdSensor,
     alias: Arc<AliasTable>,
     conflict: ConflictSensor,
+    api: ApiSensor,
     watched_loop: Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)>,
     manifest: Offloaded<ManifestSensor, Reading<ManifestView>>,
     kubelet: Offloaded<KubeletSensor, Reading<KubeletView>>,
@@ -73,6 +78,7 @@ impl Senses {
             etcd: EtcdSensor::for_fip(&policy.etcd, policy.fip.address),
             alias,
             conflict: ConflictSensor::default(),
+            api: ApiSensor::default(),
             watched_loop: watched_loop(policy),
             manifest: manifest(policy),
             kubelet: kubelet(policy),
@@ -110,9 +116,10 @@ impl Senses {
         let (heartbeat, process) =
             watched_loop.unwrap_or_else(|reason| (Reading::Unknown(reason.clone()), Reading::Unknown(reason)));
         let conflict = self.conflict.read(&policy.fip.interface, policy.fip.address, &alias, clock::now());
+        let api = self.api.read(&policy.api, policy.fip.address, &alias, clock::now());
         let (manifest, kubelet) = (into_reading(manifest), into_reading(kubelet));
         let cpu_pressure = pressure::cpu();
-        Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, cpu_pressure, hold_off }
+        Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, cpu_pressure, hold_off }
     }
 
     /// etcd's member list, as it was read last.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::audit::text::sentence;
 use crate::audit::{Audit, AuditEvent, evidence};
+use crate::decision::api::ApiView;
 use crate::decision::observation::{EtcdView, Observation, Reading};
 use crate::decision::plan::{Decision, WaitingOn};
 use crate::decision::time::Moment;
@@ -23,6 +24,7 @@ pub struct Spoken {
     lost: BTreeMap<&'static str, Moment>,
     alarms: BTreeSet<String>,
     alarms_since: Moment,
+    silent_since: Option<Moment>,
 }
 
 impl Spoken {
@@ -37,6 +39,7 @@ impl Spoken {
             lost: BTreeMap::new(),
             alarms: BTreeSet::new(),
             alarms_since: now,
+            silent_since: None,
         }
     }
 
@@ -44,6 +47,7 @@ impl Spoken {
     pub fn say(&mut self, audit: &Audit, observation: &Observation, decision: &Decision, policy: &Policy, now: Moment) {
         self.say_senses(audit, observation, now);
         self.say_alarms(audit, &observation.etcd, now);
+        self.say_silence(audit, &observation.api, now);
         if decision.verdict != self.verdict {
             audit.emit(&AuditEvent::VerdictChanged {
                 from: self.verdict,
@@ -104,6 +108,25 @@ impl Spoken {
         self.alarms = alarms;
     }
 
+    fn say_silence(&mut self, audit: &Audit, api: &ApiView, now: Moment) {
+        match (api.alarm(), self.silent_since) {
+            (Some(silence), None) => {
+                self.silent_since = Some(silence.since);
+                audit.emit(&AuditEvent::ApiSilenceBegan { port: api.port().unwrap_or_default(), how: silence.how.clone() });
+            }
+            (None, Some(since)) => {
+                self.silent_since = None;
+                let reason = if api.answered_at().is_some() {
+                    "it answers again"
+                } else {
+                    "the FIP has left, or the policy asks otherwise"
+                };
+                audit.emit(&AuditEvent::ApiSilenceEnded { reason, lasted: now.since(since) });
+            }
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
     /// A plan is said once for each time that its verdict begins to hold.
     fn say_plan(&mut self, audit: &Audit, observation: &Observation, decision: &Decision, policy: &Policy, now: Moment) {
         let ladder = policy.remedies.get(&decision.verdict).map_or(&[][..], Vec::as_slice);
@@ -160,8 +183,43 @@ fn unknown<T>(reading: &Reading<T>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::decision::observation::{EtcdFault, EtcdStatus};
+
+    /// What is behind the FIP: `+` answers, `-` does not, a question every ten seconds from the first.
+    fn api(answers: &str) -> ApiView {
+        let mut view = ApiView::new(6443);
+        for (second, answer) in (0..).step_by(10).zip(answers.chars()) {
+            let answer = if answer == '+' { Ok(()) } else { Err("connection refused".to_owned()) };
+            view.note(answer, Moment::from_origin(Duration::from_secs(second)));
+        }
+        view
+    }
+
+    #[test]
+    fn a_silence_behind_the_fip_is_said_once_and_its_end_once_and_one_that_was_always_there_never() {
+        let audit = Audit::new(None, None, false);
+        let mut spoken = Spoken::new(Moment::default());
+        let left = ApiView::default();
+        for (view, expected) in [
+            (left.clone(), (0, 0)),
+            (api("-------"), (0, 0)),
+            (api("+--"), (0, 0)),
+            (api("+---"), (1, 0)),
+            (api("+-----"), (1, 0)),
+            (api("+---+"), (1, 0)),
+            (api("+---++"), (1, 1)),
+            (api("+---++---"), (2, 1)),
+            (left.clone(), (2, 2)),
+            (left, (2, 2)),
+        ] {
+            spoken.say_silence(&audit, &view, Moment::from_origin(Duration::from_secs(100)));
+            let counters = audit.counters();
+            assert_eq!((counters["api_silence_began"], counters["api_silence_ended"]), expected, "{view:?}");
+        }
+    }
 
     #[test]
     fn an_alarm_is_said_once_another_one_beside_it_again_and_the_end_when_none_is_left() {

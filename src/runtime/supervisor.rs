@@ -149,7 +149,7 @@ impl<W: World> Supervisor<W> {
         // Some were read before the gap and some after it: together they are no observation.
         self.gap.was_absent_for(absence.late, clock::now());
         self.note_gap();
-        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, cpu_pressure, hold_off } = readings;
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, cpu_pressure, hold_off } = readings;
         let observation = Observation {
             etcd,
             heartbeat,
@@ -158,6 +158,7 @@ impl<W: World> Supervisor<W> {
             manifest,
             kubelet,
             conflict,
+            api,
             cycle: self.parts.executor.cycle(),
             in_flight,
             paused: self.parts.world.paused(clock::wall()),

@@ -1,6 +1,7 @@
 //! The senses: one file each, from the world to a [`Reading`](crate::decision::observation::Reading).
 
 pub mod alias;
+pub mod api;
 pub mod boot;
 pub mod conflict;
 pub mod etcd;

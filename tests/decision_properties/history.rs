@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
@@ -197,6 +198,7 @@ pub fn observe(sight: &Sight, now_ms: u64) -> Observation {
         manifest: reading(manifest, now_ms),
         kubelet: reading(sight.kubelet.map(|runs| if runs { KubeletView::Running } else { KubeletView::Down }), now_ms),
         conflict: reading(conflict, now_ms),
+        api: ApiView::default(),
         cycle: sight.cycle.then_some(CycleView { phase: CyclePhase::Out }),
         in_flight,
         paused: sight.paused.then(|| OperatorPause { reason: "maintenance".to_owned(), remaining: Duration::from_secs(60) }),

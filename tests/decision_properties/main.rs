@@ -8,6 +8,8 @@ mod strain;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::{ApiView, SILENT_AFTER};
+use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{EtcdView, KubeletView, Observation, Quorum};
 use fip_watchdog::decision::step::{Lane, StepKind};
 use fip_watchdog::decision::time::Moment;
@@ -104,6 +106,28 @@ proptest! {
         let mut policy = policy();
         policy.mode = Mode::Observe;
         walk(&history, &policy, |_, decision, _| assert_eq!(decision.start, Vec::new()));
+    }
+
+    #[test]
+    fn the_api_behind_the_fip_changes_what_is_said_and_nothing_else(history in vec(sight(), 1..60)) {
+        let policy = policy();
+        let mut api = ApiView::new(6443);
+        api.note(Ok(()), Moment::default());
+        for _ in 0..SILENT_AFTER {
+            api.note(Err("connection refused".to_owned()), Moment::default());
+        }
+        let (mut plain, mut silent) = (Machine::new(Moment::default(), &[]), Machine::new(Moment::default(), &[]));
+        walk(&history, &policy, |observation, _, now| {
+            let expected = plain.step(observation, &policy, now);
+            let mut decision = silent.step(&Observation { api: api.clone(), ..observation.clone() }, &policy, now);
+            let said = decision.reasons.iter().position(|reason| reason.contains("does not answer: port 6443"));
+            decision.reasons.remove(said.expect("it is said whatever the verdict"));
+            assert_eq!(decision, expected);
+            for step in &expected.start {
+                plain.on_step_started(*step, now);
+                silent.on_step_started(*step, now);
+            }
+        });
     }
 
     #[test]

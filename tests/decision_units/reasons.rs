@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::curl::{exit_status, explain};
 use fip_watchdog::decision::facts::{Holding, LoopState, Role};
 use fip_watchdog::decision::observation::{
@@ -62,6 +63,31 @@ fn the_sense_that_a_verdict_rests_on_is_said_first_and_each_of_the_three_is_said
             assert_eq!((of_it, sentences.len()), (1, 3), "{verdict}: {sentences:?}");
         }
     }
+}
+
+#[test]
+fn an_api_that_does_not_answer_is_said_first_when_all_else_is_well_and_one_that_never_did_last() {
+    let asked = |answers: u64| {
+        let mut api = ApiView::new(6443);
+        for question in 0..answers {
+            api.note(Ok(()), at(question));
+        }
+        for ago in [34_000, 24_000, 14_000] {
+            api.note(Err("connection refused".to_owned()), at(NOW - ago));
+        }
+        api
+    };
+    let mut scene = leader();
+    scene.observation.api = asked(1);
+    let silent = "the API behind the FIP does not answer: port 6443, for 34 s: connection refused";
+    let right = format!("the FIP is right, but {silent}");
+    assert_eq!(said(&scene, Verdict::Healthy)[0], right);
+    assert_eq!(said(&scene, Verdict::LoopStalledFipHeld)[3], right, "there is worse to say");
+    scene.facts.role = Role::Follows;
+    assert_eq!(said(&scene, Verdict::Healthy)[0], silent, "whether the FIP is right is not said");
+    scene.observation.api = asked(0);
+    let never = "nothing has answered on port 6443 behind the FIP in 34 s of asking, and never before: connection refused";
+    assert_eq!(said(&scene, Verdict::Healthy)[3], never);
 }
 
 #[test]

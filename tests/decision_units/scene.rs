@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use fip_watchdog::decision::api::ApiView;
 use fip_watchdog::decision::facts::{Holding, LoopState, Role};
 use fip_watchdog::decision::guard::Guards;
 use fip_watchdog::decision::judge::Facts;
@@ -152,6 +153,7 @@ pub fn observation() -> Observation {
             manifest: fresh(ManifestView { sha256: Some("ab".repeat(32)), shadows: Vec::new(), immovable: None }),
             kubelet: fresh(KubeletView::Running),
             conflict: fresh(ConflictView::default()),
+            api: ApiView::default(),
             cycle: None,
             in_flight: BTreeSet::new(),
             paused: None,

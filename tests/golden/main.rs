@@ -10,6 +10,7 @@
     reason = "a test that cannot go on says where; BLESS writes a draft for a person"
 )]
 
+mod behind;
 mod compare;
 mod expected;
 mod find;

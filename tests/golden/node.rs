@@ -15,6 +15,7 @@ use fip_watchdog::decision::time::Moment;
 use fip_watchdog::policy::Policy;
 use fip_watchdog::runtime::clock::Clocks;
 
+use crate::behind::Behind;
 use crate::state::{Alias, Etcd, Kubelet, Link, Log, Manifest, Patch, Process, Quorum as Answer, Says, State};
 use crate::timeline::WallClock;
 
@@ -50,6 +51,7 @@ pub struct Node {
     process: LoopProcess,
     absent_since: Moment,
     claim: Option<Claim>,
+    behind: Behind,
 }
 
 impl Node {
@@ -82,6 +84,7 @@ impl Node {
             },
             absent_since: long_ago,
             claim: None,
+            behind: Behind::new(policy),
         };
         node.state.take(begin);
         node.beat = Some((node.finished_round(), Moment::from_origin(UPTIME - LAST_ROUND)));
@@ -261,9 +264,11 @@ impl Node {
             self.growth_at = now;
         }
         let pause = OperatorPause { reason: self.state.paused.clone(), remaining: Duration::from_secs(600) };
+        let (etcd, heartbeat, held) = (self.etcd(depth), self.heartbeat(), self.is_held());
+        let api = self.behind.look(&self.state.api, held, now);
         Observation {
-            etcd: self.etcd(depth),
-            heartbeat: self.heartbeat(),
+            etcd,
+            heartbeat,
             process: self.process(),
             alias: self.alias(),
             manifest: self.manifest(),
@@ -273,6 +278,7 @@ impl Node {
                 Kubelet::Unknown(why) => Reading::Unknown(why.clone()),
             },
             conflict: fresh(ConflictView { last: self.claim.clone() }, now),
+            api,
             cycle: self.cycle.map(|phase| CycleView { phase }),
             in_flight,
             paused: (!self.state.paused.is_empty()).then_some(pause),

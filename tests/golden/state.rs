@@ -70,6 +70,8 @@ states! {
     manifest: Manifest = Manifest::Present;
     /// The kubelet.
     kubelet: Kubelet = Kubelet::Running;
+    /// What is behind the FIP, asked every ten seconds while the FIP is here.
+    api: Api = Api::Answers;
     /// The MAC of a station that claims the FIP once a second; empty for silence.
     claimed_by: String = String::new();
     /// How many times the watchdog woke late in the last minute.
@@ -176,6 +178,16 @@ pub enum Alias {
     Lent,
     /// The sense cannot tell.
     Unknown(String),
+}
+
+/// What is behind the FIP.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// A server that accepts connections.
+    Answers,
+    /// None, and how that shows.
+    Silent(String),
 }
 
 /// The link.

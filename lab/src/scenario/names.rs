@@ -41,7 +41,7 @@ pub const STEPS: [&str; 7] =
     ["apply_alias", "renew_alias", "hand_over_alias", "lease_alias", "release_alias", "announce_alias", "cycle_manifest"];
 
 /// The audit's events.
-pub const EVENTS: [&str; 20] = [
+pub const EVENTS: [&str; 22] = [
     "started",
     "stopping",
     "policy_loaded",
@@ -62,6 +62,8 @@ pub const EVENTS: [&str; 20] = [
     "etcd_alarm_cleared",
     "diagnosed",
     "recovered",
+    "api_silence_began",
+    "api_silence_ended",
 ];
 
 /// The causes that an autopsy may find.

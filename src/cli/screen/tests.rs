@@ -7,6 +7,7 @@ use super::*;
 use crate::audit::text::clip;
 use crate::control::recent::{RecentStep, RecentSteps};
 use crate::control::report::{PolicyRejection, PolicySummary, StatusInputs};
+use crate::decision::api::ApiView;
 use crate::decision::observation::{
     AliasEntry, AliasView, Beat, ConflictView, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView, KubeletView, LoopFip,
     LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading, StrainView,
@@ -69,6 +70,7 @@ fn observation() -> Observation {
         manifest: fresh(ManifestView { sha256: Some("1a2b3c4d5e6f7081".to_owned()), shadows: Vec::new(), immovable: None }),
         kubelet: fresh(KubeletView::Running),
         conflict: fresh(ConflictView::default()),
+        api: ApiView::default(),
         cycle: None,
         in_flight: std::iter::once(StepKind::RenewAlias).collect(),
         paused: None,
@@ -142,6 +144,25 @@ pauses    1m 10s ago: clock_stepped_back 1h 00m, over at 2026-11-30T00:53:20Z
         env!("CARGO_PKG_VERSION")
     );
     assert_eq!(screen, expected);
+}
+
+#[test]
+fn what_is_behind_the_fip_is_a_line_where_it_is_asked() {
+    let mut observation = observation();
+    let line = |observation: &Observation| {
+        let screen = render(&report(observation, &decision(), &policy()), false);
+        screen.lines().find(|line| line.starts_with("API")).map(str::to_owned)
+    };
+    assert_eq!(line(&observation), None);
+    observation.api = ApiView::new(6443);
+    assert_eq!(line(&observation).as_deref(), Some("API       port 6443 is being asked"));
+    observation.api.note(Ok(()), at(NOW - 40_000));
+    assert_eq!(line(&observation).as_deref(), Some("API       port 6443 answers, asked 40s ago"));
+    for ago in [30_000, 20_000, 10_000] {
+        observation.api.note(Err("connection refused".to_owned()), at(NOW - ago));
+    }
+    let silent = "API       port 6443 has not answered for 30s, last answer 40s ago: connection refused";
+    assert_eq!(line(&observation).as_deref(), Some(silent));
 }
 
 #[test]
