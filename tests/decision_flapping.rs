@@ -58,6 +58,7 @@ fn observation(seen: Seen, now: Moment) -> Observation {
         kubelet: fresh(KubeletView::Running, now),
         conflict: fresh(ConflictView::default(), now),
         api: ApiView::default(),
+        expired: None,
         cycle: None,
         in_flight: BTreeSet::new(),
         paused: None,

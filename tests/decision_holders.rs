@@ -114,6 +114,7 @@ impl Node {
                 now,
             ),
             api: ApiView::default(),
+            expired: None,
             cycle: None,
             in_flight: BTreeSet::new(),
             paused: self.paused.then(|| OperatorPause { reason: "test".to_owned(), remaining: Duration::from_secs(60) }),

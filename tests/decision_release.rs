@@ -27,6 +27,7 @@ fn no_leader(answered: Moment) -> Observation {
         kubelet: Reading::Unknown(unread()),
         conflict: Reading::Unknown(unread()),
         api: ApiView::default(),
+        expired: None,
         cycle: None,
         in_flight: std::collections::BTreeSet::new(),
         paused: None,

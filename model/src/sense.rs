@@ -168,6 +168,7 @@ impl Snapshot {
             kubelet: self.reading(Sense::Kubelet, if self.kubelet { KubeletView::Running } else { KubeletView::Down }),
             conflict: Reading::Fresh { value: self.conflict_view(), at: ago(self.age) },
             api: ApiView::default(),
+            expired: None,
             cycle: self.cycle.map(|phase| CycleView { phase }),
             in_flight,
             paused: self.paused.then(|| OperatorPause { reason: String::new(), remaining: Duration::from_secs(60) }),

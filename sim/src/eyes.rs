@@ -83,7 +83,8 @@ impl World for SimWorld {
         };
         let (cpu_pressure, hold_off) = (None, None);
         let api = ApiView::default();
-        let readings = Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, cpu_pressure, hold_off };
+        let readings =
+            Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, expired: None, cpu_pressure, hold_off };
         self.shared.lock().looked(self.node, &readings);
         readings
     }

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::facts::{
-    AliasEntryFacts, AliasFacts, ApiFacts, ConflictFacts, EtcdFacts, EtcdRole, Facts, HeartbeatFacts, HoldOffFacts, KubeletFacts,
-    ManifestFacts, PauseFacts, ProcessFacts, QuorumFacts, Sense, StrainFacts,
+    AliasEntryFacts, AliasFacts, ApiFacts, ConflictFacts, EtcdFacts, EtcdRole, ExpiredFacts, Facts, HeartbeatFacts, HoldOffFacts,
+    KubeletFacts, ManifestFacts, PauseFacts, ProcessFacts, QuorumFacts, Sense, StrainFacts,
 };
 use super::text::{ITEMS_MAX, millis, sentence, sentences};
 use crate::decision::api::ApiView;
@@ -43,6 +43,10 @@ impl Facts {
                 age_ms: view.last.as_ref().map(|claim| age(claim.at, now)),
             }),
             api: ApiFacts::of(&observation.api, now),
+            expired: observation
+                .expired
+                .as_ref()
+                .map(|expired| ExpiredFacts { path: sentence(&expired.path.to_string_lossy()), on: sentence(&expired.on) }),
             cycle: observation.cycle.as_ref().map(|cycle| cycle.phase),
             in_flight: observation.in_flight.iter().copied().collect(),
             paused: observation

@@ -54,6 +54,9 @@ pub struct Facts {
     /// What answers behind the FIP; absent where it is not asked.
     #[serde(default)]
     pub api: Option<ApiFacts>,
+    /// The certificate that is over, when a query failed over TLS and one is.
+    #[serde(default)]
+    pub expired: Option<ExpiredFacts>,
     /// How far an open manifest cycle got.
     pub cycle: Option<CyclePhase>,
     /// Steps that are being carried out.
@@ -118,6 +121,15 @@ pub enum EtcdFacts {
         /// Whether a quorum confirmed the claim in that round.
         quorum: QuorumFacts,
     },
+}
+
+/// A certificate that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpiredFacts {
+    /// Its file.
+    pub path: String,
+    /// When it was over, RFC 3339 in UTC.
+    pub on: String,
 }
 
 /// What answers behind the FIP.

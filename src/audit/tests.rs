@@ -290,6 +290,7 @@ pub(crate) fn talkative(noise: &str) -> Observation {
         kubelet: Reading::Unknown(noise.to_owned()),
         conflict: Reading::Fresh { value: ConflictView::default(), at: Moment::default() },
         api: ApiView::default(),
+        expired: None,
         cycle: None,
         in_flight: StepKind::ALL.into_iter().collect(),
         paused: None,

@@ -29,6 +29,7 @@ fn seen(content: Option<&str>, began: u64, beat_at: Option<u64>) -> Observation 
         kubelet: Reading::Unknown(unread()),
         conflict: Reading::Unknown(unread()),
         api: ApiView::default(),
+        expired: None,
         cycle: None,
         in_flight: std::collections::BTreeSet::new(),
         paused: None,

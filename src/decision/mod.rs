@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod budget;
+pub mod certificate;
 mod content;
 pub mod curl;
 pub mod facts;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::api::ApiView;
+use super::certificate::Expired;
 use super::step::StepKind;
 use super::time::Moment;
 
@@ -71,6 +72,8 @@ pub struct Observation {
     pub conflict: Reading<ConflictView>,
     /// What answers behind the FIP, while it is here. Nothing is decided by it.
     pub api: ApiView,
+    /// The certificate that is over, when a query failed over TLS and one is. Nothing is decided by it.
+    pub expired: Option<Expired>,
     /// The open manifest cycle, if there is one, from the cycle journal.
     pub cycle: Option<CycleView>,
     /// The steps that the executor is carrying out now.

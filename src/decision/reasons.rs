@@ -1,10 +1,11 @@
 //! The evidence behind a verdict, as sentences for the journal and for `status` (invariant I7).
 
 use super::api::Silence;
+use super::certificate::Expired;
 use super::curl;
 use super::facts::{Holding, LoopState, Role, grows_without_rounds, last_sign};
 use super::judge::Facts;
-use super::observation::{EtcdView, HoldOff, Observation, ProcessView};
+use super::observation::{EtcdFault, EtcdView, HoldOff, Observation, ProcessView};
 use super::time::Moment;
 use super::verdict::Verdict;
 
@@ -117,6 +118,7 @@ fn etcd(observation: &Observation, facts: &Facts) -> String {
     };
     let role = match &facts.role {
         Role::Unknown(reason) => format!("etcd: {reason}"),
+        Role::Unreachable(fault @ EtcdFault::Tls(_)) => format!("etcd is unreachable: {fault:?}{}", expired(observation)),
         Role::Unreachable(fault) => format!("etcd is unreachable: {fault:?}"),
         Role::NoLeader => "etcd knows of no leader".to_owned(),
         Role::Learner => "the local member is a learner".to_owned(),
@@ -128,6 +130,10 @@ fn etcd(observation: &Observation, facts: &Facts) -> String {
         Role::CutOff(why) => format!("another member is said to lead, and the quorum does not answer: {why}"),
     };
     format!("{role}{term}")
+}
+
+fn expired(observation: &Observation) -> String {
+    observation.expired.as_ref().map(Expired::clause).unwrap_or_default()
 }
 
 fn fip(observation: &Observation, facts: &Facts) -> String {
@@ -163,7 +169,8 @@ fn watched_loop(observation: &Observation, facts: &Facts, now: Moment) -> String
         LoopState::Alive { overdue: false } => format!("the loop finishes its rounds{beat}"),
         LoopState::Alive { overdue: true } => format!("a round of the loop is overdue{beat}"),
         LoopState::Blind { how, lasts, .. } => {
-            format!("the loop's queries have failed in every round for {} s: {}{beat}", lasts.as_secs(), curl::explain(how))
+            let (lasts, how) = (lasts.as_secs(), curl::explain(how) + &expired(observation));
+            format!("the loop's queries have failed in every round for {lasts} s: {how}{beat}")
         }
         LoopState::Mistaken { says_it_leads, lasts, .. } => {
             let says = if *says_it_leads { "leads" } else { "does not lead" };

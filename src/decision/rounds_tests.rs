@@ -36,6 +36,7 @@ fn seen(verdict: Option<LoopVerdict>, fip: LoopFip, beat_at: u64) -> Observation
         kubelet: Reading::Unknown(unread()),
         conflict: Reading::Unknown(unread()),
         api: ApiView::default(),
+        expired: None,
         cycle: None,
         in_flight: std::collections::BTreeSet::new(),
         paused: None,

@@ -20,11 +20,17 @@ use crate::policy::Policy;
 pub use diagnosed::Diagnosed;
 pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 pub use evidence::Evidence;
+use evidence::{CertificateFile, Seen};
 pub use gather::{connections, try_port};
 pub use tree::judge;
 
 /// The longest that a diagnosis takes, whatever hangs.
 pub const PATIENCE: Duration = Duration::from_millis(4500);
+
+/// The certificates of the local member and of its clients, for who wants to know nothing else. Bounded, and reads only.
+pub(crate) async fn certificate_files(policy: &Policy) -> Seen<Vec<CertificateFile>> {
+    gather::certificate_files(policy).await
+}
 
 /// Looks at this node and its peers, and judges what was seen.
 pub async fn diagnose(policy: &Policy) -> Diagnosis {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::clock;
 use super::offload::{Offloaded, into_reading};
 use crate::decision::api::ApiView;
+use crate::decision::certificate::{Expired, is_suspected};
 use crate::decision::observation::{
     AliasView, ConflictView, EtcdView, HeartbeatView, HoldOff, KubeletView, ManifestView, ProcessView, Reading,
 };
@@ -14,6 +15,7 @@ use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable as _, AliasTable};
 use crate::sensor::api::ApiSensor;
 use crate::sensor::boot::BootSensor;
+use crate::sensor::certificates::CertificateSensor;
 use crate::sensor::conflict::ConflictSensor;
 use crate::sensor::etcd::{EtcdProver, EtcdSensor, MemberList};
 use crate::sensor::heartbeat::HeartbeatSensor;
@@ -44,6 +46,8 @@ pub struct Readings {
     pub conflict: Reading<ConflictView>,
     /// What answers behind the FIP.
     pub api: ApiView,
+    /// The certificate that is over, when a query failed over TLS and one is.
+    pub expired: Option<Expired>,
     /// Percentage of time in which some task waits for a CPU, where the kernel says.
     pub cpu_pressure: Option<u32>,
     /// What is waited for after a boot.
@@ -64,6 +68,7 @@ pub struct Senses {
     alias: Arc<AliasTable>,
     conflict: ConflictSensor,
     api: ApiSensor,
+    certificates: CertificateSensor,
     watched_loop: Offloaded<LoopSenses, (Reading<HeartbeatView>, Reading<ProcessView>)>,
     manifest: Offloaded<ManifestSensor, Reading<ManifestView>>,
     kubelet: Offloaded<KubeletSensor, Reading<KubeletView>>,
@@ -79,6 +84,7 @@ impl Senses {
             alias,
             conflict: ConflictSensor::default(),
             api: ApiSensor::default(),
+            certificates: CertificateSensor::default(),
             watched_loop: watched_loop(policy),
             manifest: manifest(policy),
             kubelet: kubelet(policy),
@@ -117,9 +123,10 @@ impl Senses {
             watched_loop.unwrap_or_else(|reason| (Reading::Unknown(reason.clone()), Reading::Unknown(reason)));
         let conflict = self.conflict.read(&policy.fip.interface, policy.fip.address, &alias, clock::now());
         let api = self.api.read(&policy.api, policy.fip.address, &alias, clock::now());
+        let expired = self.certificates.read(policy, is_suspected(&etcd, &heartbeat), clock::now());
         let (manifest, kubelet) = (into_reading(manifest), into_reading(kubelet));
         let cpu_pressure = pressure::cpu();
-        Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, cpu_pressure, hold_off }
+        Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, expired, cpu_pressure, hold_off }
     }
 
     /// etcd's member list, as it was read last.

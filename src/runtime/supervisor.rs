@@ -149,7 +149,8 @@ impl<W: World> Supervisor<W> {
         // Some were read before the gap and some after it: together they are no observation.
         self.gap.was_absent_for(absence.late, clock::now());
         self.note_gap();
-        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, cpu_pressure, hold_off } = readings;
+        let Readings { etcd, heartbeat, process, alias, manifest, kubelet, conflict, api, expired, cpu_pressure, hold_off } =
+            readings;
         let observation = Observation {
             etcd,
             heartbeat,
@@ -159,6 +160,7 @@ impl<W: World> Supervisor<W> {
             kubelet,
             conflict,
             api,
+            expired,
             cycle: self.parts.executor.cycle(),
             in_flight,
             paused: self.parts.world.paused(clock::wall()),

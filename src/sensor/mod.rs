@@ -3,6 +3,7 @@
 pub mod alias;
 pub mod api;
 pub mod boot;
+pub mod certificates;
 pub mod conflict;
 pub mod etcd;
 pub mod heartbeat;

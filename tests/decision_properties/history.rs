@@ -199,6 +199,7 @@ pub fn observe(sight: &Sight, now_ms: u64) -> Observation {
         kubelet: reading(sight.kubelet.map(|runs| if runs { KubeletView::Running } else { KubeletView::Down }), now_ms),
         conflict: reading(conflict, now_ms),
         api: ApiView::default(),
+        expired: None,
         cycle: sight.cycle.then_some(CycleView { phase: CyclePhase::Out }),
         in_flight,
         paused: sight.paused.then(|| OperatorPause { reason: "maintenance".to_owned(), remaining: Duration::from_secs(60) }),

@@ -154,6 +154,7 @@ pub fn observation() -> Observation {
             kubelet: fresh(KubeletView::Running),
             conflict: fresh(ConflictView::default()),
             api: ApiView::default(),
+            expired: None,
             cycle: None,
             in_flight: BTreeSet::new(),
             paused: None,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use fip_watchdog::decision::certificate::{Expired, is_suspected};
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
     KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
@@ -267,6 +268,7 @@ impl Node {
         let (etcd, heartbeat, held) = (self.etcd(depth), self.heartbeat(), self.is_held());
         let api = self.behind.look(&self.state.api, held, now);
         Observation {
+            expired: self.expired(is_suspected(&etcd, &heartbeat)),
             etcd,
             heartbeat,
             process: self.process(),
@@ -359,6 +361,12 @@ impl Node {
             Alias::Unknown(why) => return Reading::Unknown(why.clone()),
         };
         fresh(AliasView { entries, up: true, carrier: self.state.link == Link::Up }, self.now())
+    }
+
+    /// Looked at only when a query failed over TLS.
+    fn expired(&self, suspected: bool) -> Option<Expired> {
+        let on = Some(self.state.certificate_expired.clone()).filter(|on| suspected && !on.is_empty());
+        on.map(|on| Expired { path: "/etc/kubernetes/pki/etcd/server.crt".into(), on })
     }
 
     fn manifest(&self) -> Reading<ManifestView> {

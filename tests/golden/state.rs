@@ -70,6 +70,8 @@ states! {
     manifest: Manifest = Manifest::Present;
     /// The kubelet.
     kubelet: Kubelet = Kubelet::Running;
+    /// When the local certificate was over, for who looks at it; empty while it is good.
+    certificate_expired: String = String::new();
     /// What is behind the FIP, asked every ten seconds while the FIP is here.
     api: Api = Api::Answers;
     /// The MAC of a station that claims the FIP once a second; empty for silence.

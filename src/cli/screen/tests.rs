@@ -71,6 +71,7 @@ fn observation() -> Observation {
         kubelet: fresh(KubeletView::Running),
         conflict: fresh(ConflictView::default()),
         api: ApiView::default(),
+        expired: None,
         cycle: None,
         in_flight: std::iter::once(StepKind::RenewAlias).collect(),
         paused: None,

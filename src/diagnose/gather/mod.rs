@@ -41,7 +41,7 @@ use aside::within;
 use asker::Asker;
 use ports::Target;
 
-use super::evidence::{Evidence, Port, Sockets};
+use super::evidence::{CertificateFile, Evidence, Port, Seen, Sockets};
 use crate::policy::{EtcdPolicy, Policy};
 use crate::runtime::clock;
 
@@ -86,6 +86,11 @@ pub async fn try_port(policy: &EtcdPolicy, address: SocketAddr) -> Port {
 pub async fn connections(peer: IpAddr, own_port: u16, peer_port: u16) -> Result<(Sockets, Sockets), String> {
     let rows = sockets::table(vec![own_port, peer_port]).await?;
     Ok((sockets::inbound(&rows, peer, own_port), sockets::outbound(&rows, peer, peer_port)))
+}
+
+/// The certificate files alone.
+pub(super) async fn certificate_files(policy: &Policy) -> Seen<Vec<CertificateFile>> {
+    certificates::look(policy, None).await
 }
 
 /// The members, and what needs them.
