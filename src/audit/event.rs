@@ -92,7 +92,7 @@ pub struct Entry {
     pub evidence: Option<Value>,
     /// `FIP_DURATION_MS`.
     pub duration_ms: Option<u64>,
-    /// `FIP_CAUSE`: why the loop hangs, or what is wrong with etcd.
+    /// `FIP_CAUSE`: why the loop hangs, or that it does not, or what is wrong with etcd.
     pub cause: Option<String>,
     /// `FIP_OUTCOME`: what kind of fault etcd's is.
     pub outcome: Option<String>,
@@ -256,11 +256,12 @@ impl Entry {
 fn autopsied(verdict: Verdict, autopsy: &Autopsy) -> Entry {
     let Autopsy { finding, evidence, .. } = autopsy;
     let evidence = serde_json::to_value(evidence).unwrap_or(Value::Null);
+    let what = if finding.cause.is_a_hang() { "why the loop hangs" } else { "what was seen of the loop" };
     Entry {
         cause: Some(finding.cause.name().to_owned()),
         command: Some(finding.command.clone()),
         autopsy: autopsy.number,
-        ..said(format!("why the loop hangs: {}; by hand: {}", finding.sentence, finding.command), &finding.sentence)
+        ..said(format!("{what}: {}; by hand: {}", finding.sentence, finding.command), &finding.sentence)
     }
     .lasting(Duration::from_millis(autopsy.took_ms))
     .judged(verdict, &evidence)

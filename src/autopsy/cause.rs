@@ -1,13 +1,14 @@
 //! From what was seen to why the loop hangs, in plain words, with the command that would have shown it by hand.
 //!
 //! One list, read from the top, first match wins: the order goes from what holds everything (a frozen cgroup) to what
-//! merely waits. Every evidence has an answer; the last one says what was seen. Pure.
+//! merely waits, and then to a loop that does not hang at all. Every evidence has an answer; the last one says what was seen. Pure.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Disk, Evidence, Output, Process, Role};
+use super::goes_on::goes_on;
 use crate::audit::text::{sentence, span};
 
 /// Why a loop hangs.
@@ -30,13 +31,17 @@ pub enum Cause {
     ChildHung,
     /// It works, and nobody drains its pipe: it will block when that is full.
     LogNotDrained,
+    /// It works, and goes by an answer of etcd that is out of date.
+    StaleAnswer,
+    /// It works: its rounds end. What is wrong is what it says or does in them.
+    Works,
     /// None of these.
     Unknown,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::ShellDead,
         Self::Frozen,
         Self::Stopped,
@@ -45,8 +50,16 @@ impl Cause {
         Self::LogPipeBlocked,
         Self::ChildHung,
         Self::LogNotDrained,
+        Self::StaleAnswer,
+        Self::Works,
         Self::Unknown,
     ];
+
+    /// Whether the loop hangs, as far as was seen.
+    #[must_use]
+    pub const fn is_a_hang(self) -> bool {
+        !matches!(self, Self::StaleAnswer | Self::Works)
+    }
 
     /// The value of `FIP_CAUSE`.
     #[must_use]
@@ -60,6 +73,8 @@ impl Cause {
             Self::LogPipeBlocked => "log_pipe_blocked",
             Self::ChildHung => "child_hung",
             Self::LogNotDrained => "log_not_drained",
+            Self::StaleAnswer => "stale_answer",
+            Self::Works => "works",
             Self::Unknown => "unknown",
         }
     }
@@ -77,7 +92,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(cause: Cause, said: &str, command: &str) -> Self {
+    pub(super) fn new(cause: Cause, said: &str, command: &str) -> Self {
         Self { cause, sentence: sentence(said), command: sentence(command) }
     }
 }
@@ -88,11 +103,14 @@ pub fn cause(evidence: &Evidence) -> Finding {
     let Some(shell) = evidence.shell().filter(|shell| !shell.is_dead()) else {
         return if evidence.processes_complete { shell_dead(evidence) } else { unknown(evidence) };
     };
+    let working = goes_on(evidence);
     frozen(evidence, shell)
         .or_else(|| stopped(shell))
-        .or_else(|| uninterruptible(evidence))
+        // A look at a loop that works may meet it in a disk's read, which ends.
+        .or_else(|| uninterruptible(evidence).filter(|_| working.is_none()))
         .or_else(|| log_pipe_blocked(evidence))
         .or_else(|| child_hung(evidence, shell))
+        .or_else(|| working.clone())
         .or_else(|| disk_full(evidence.disk.as_ref(), "the loop itself goes on, and its log does not"))
         .or_else(|| log_not_drained(evidence))
         .unwrap_or_else(|| unknown(evidence))

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::super::evidence::{Log, Pipe, Syscall};
 use super::*;
+use crate::decision::observation::{Beat, EtcdStatus, EtcdView, HeartbeatView, LoopFip, LoopVerdict, Observation, Reading};
+use crate::decision::time::Moment;
 
 const LOG_PIPE: &str = "pipe:[4242]";
 
@@ -327,6 +329,47 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
         round_ms,
         ..Evidence::default()
     })
+}
+
+#[test]
+fn a_loop_whose_rounds_end_does_not_hang_unless_something_holds_it_at_this_moment() {
+    let goes_on = |seen: &mut Evidence| {
+        let (now, later) = (Moment::default(), Moment::from_origin(Duration::from_secs(2)));
+        let beat = Beat {
+            verdict: LoopVerdict::Follower,
+            revision: None,
+            raft_index: None,
+            raft_term: Some(7),
+            fip: LoopFip::Untouched,
+        };
+        let heartbeat = HeartbeatView {
+            last_beat: Some(beat),
+            last_beat_at: Some(now),
+            following_since: now,
+            last_growth_at: Some(now),
+            log: "/var/log/pods/x/0.log".into(),
+        };
+        let status = EtcdStatus { member_id: 1, leader: 1, raft_term: 8, ..EtcdStatus::default() };
+        let observation = Observation {
+            heartbeat: Reading::Fresh { value: heartbeat, at: now },
+            etcd: Reading::Fresh { value: EtcdView::Answered(status), at: now },
+            ..crate::audit::tests::talkative("noise")
+        };
+        seen.facts = crate::audit::evidence(&observation, later);
+    };
+    let (cause, sentence, _) = found(goes_on);
+    assert_eq!(cause, Cause::StaleAnswer, "{sentence}");
+    let with = |change: fn(&mut Evidence)| {
+        found(|seen| {
+            goes_on(seen);
+            change(seen);
+        })
+        .0
+    };
+    assert_eq!(with(|seen| seen.processes[1].state = 'D'), Cause::StaleAnswer, "a read of a disk ends");
+    assert_eq!(with(|seen| seen.disk = Some(disk(0))), Cause::StaleAnswer, "its log grows all the same");
+    assert_eq!(with(|seen| seen.processes[0].state = 'T'), Cause::Stopped);
+    assert_eq!(with(|seen| blocked(seen, 0)), Cause::LogPipeBlocked);
 }
 
 proptest! {

@@ -11,6 +11,7 @@
 pub mod cause;
 pub mod evidence;
 mod gather;
+mod goes_on;
 mod outputs;
 mod places;
 mod process;

@@ -67,7 +67,7 @@ pub const EVENTS: [&str; 22] = [
 ];
 
 /// The causes that an autopsy may find.
-pub const CAUSES: [&str; 9] = [
+pub const CAUSES: [&str; 11] = [
     "shell_dead",
     "frozen",
     "stopped",
@@ -76,6 +76,8 @@ pub const CAUSES: [&str; 9] = [
     "log_pipe_blocked",
     "child_hung",
     "log_not_drained",
+    "stale_answer",
+    "works",
     "unknown",
 ];
 
