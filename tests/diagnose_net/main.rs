@@ -10,6 +10,7 @@ mod links;
 #[path = "../alias_netns/segment.rs"]
 mod segment;
 mod stand_in;
+mod whole;
 
 use std::net::SocketAddr;
 

@@ -73,7 +73,8 @@ pub struct Peer {
     pub inbound: Seen<Sockets>,
     /// Established connections between us and its peer port (we called it).
     pub outbound: Seen<Sockets>,
-    /// Bytes that etcd received from it between two samples of its metrics.
+    /// Bytes that etcd received from it between two samples of its metrics, a second apart. Two followers have little to say to each other:
+    /// nothing is usual between them.
     pub received_bytes: Option<u64>,
     /// Bytes that etcd sent to it between two samples.
     pub sent_bytes: Option<u64>,

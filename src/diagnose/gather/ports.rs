@@ -32,8 +32,8 @@ const STALL: Duration = Duration::from_millis(700);
 const LATER: Duration = Duration::from_millis(300);
 /// Packets of 576 bytes at most, which every IPv4 host takes (RFC 1122, section 3.3.3).
 const SMALL_SEGMENT: u32 = 536;
-/// Most bytes of an answer; `/version` has 50. Of the answer to a large question the whole is wanted: some 20,000.
-const BODY_MAX: usize = 64 << 10;
+/// Most bytes of an answer to a small question; `/version` has 50.
+const BODY_MAX: usize = 4096;
 
 /// A port, and as whom its server shows itself.
 #[derive(Debug, Clone)]
@@ -159,7 +159,7 @@ async fn exchange(target: &Target, client: &Client, stream: TcpStream, talked: &
     talked.offset_ms = answer.date.and_then(|date| offset_ms(date, asked, clock::wall()));
     if target.remote {
         let question = http::large(&target.host);
-        http::ask(&mut stream, question.as_bytes(), BODY_MAX).await.map_err(|error| tls::classify(&error, true))?;
+        http::ask(&mut stream, question.as_bytes(), http::LARGE).await.map_err(|error| tls::classify(&error, true))?;
         talked.large = Some(Instant::now());
     }
     Ok(())
