@@ -18,6 +18,7 @@ use fip_watchdog::diagnose::Diagnosed;
 use fip_watchdog::policy::Policy;
 use fip_watchdog::runtime::clock;
 use fip_watchdog::runtime::executor::{Hands, NewPodBeats, alias_step};
+use fip_watchdog::runtime::sharing::Share;
 use fip_watchdog::sensor::alias::{Added, AddressTable, Lifetime, TableError};
 use tokio::sync::{oneshot, watch};
 
@@ -99,6 +100,11 @@ impl Hands for SimHands {
     /// Nor its network.
     fn diagnose(&self, _: &Policy) -> impl Future<Output = Option<Diagnosed>> + Send + 'static {
         std::future::ready(None)
+    }
+
+    /// Nor is anything shared: the policy of a schedule does not say so.
+    fn share(&self, _: &Policy, _: SimProver, _: Share) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        std::future::ready(Ok(()))
     }
 
     fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {

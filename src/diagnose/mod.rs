@@ -12,6 +12,7 @@ pub mod diagnosis;
 pub mod evidence;
 mod gather;
 mod tree;
+pub mod view;
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub use diagnosed::Diagnosed;
 pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 pub use evidence::Evidence;
 use evidence::{CertificateFile, Seen};
-pub use gather::{connections, try_port};
+pub use gather::{connections, try_port, try_ports};
 pub use tree::judge;
 
 /// The longest that a diagnosis takes, whatever hangs.

@@ -59,6 +59,8 @@ pub struct Policy {
     pub boot: BootPolicy,
     /// What is asked behind the FIP.
     pub api: ApiPolicy,
+    /// What the nodes of a cluster do together.
+    pub cluster: ClusterPolicy,
     /// Where the journal of cycles and the manifest backups live, `/var/lib/fip-watchdog`.
     pub state_dir: PathBuf,
 }
@@ -255,6 +257,13 @@ impl ApiPolicy {
     }
 }
 
+/// What the nodes of a cluster do together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterPolicy {
+    /// Whether this node puts what it sees of its peers into etcd, under a lease, for the diagnoses of the others, and reads theirs.
+    pub share_views: bool,
+}
+
 impl Policy {
     /// The default policy for a FIP on an interface: what `policies/default.yaml` says.
     #[must_use]
@@ -314,6 +323,7 @@ impl Policy {
             host: HostPolicy::default(),
             boot: BootPolicy::default(),
             api: ApiPolicy::default(),
+            cluster: ClusterPolicy::default(),
             state_dir: PathBuf::from("/var/lib/fip-watchdog"),
         }
     }

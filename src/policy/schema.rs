@@ -311,6 +311,11 @@ pub const KEYS: &[Key] = &[
         "Whether the node that holds the FIP asks if anything answers behind it; nothing but a word in status and journal follows.",
     ),
     key("api.port", Value::Count(1, 65_535, |p| &mut p.api.port), "The TCP port of the API server."),
+    key(
+        "cluster.share_views",
+        Value::Switch(|p| &mut p.cluster.share_views),
+        "Whether nodes share in etcd what they see of their peers.",
+    ),
     key("state_dir", Value::Path(|p| &mut p.state_dir), "Where the journal of cycles and the manifest backups live."),
 ];
 

@@ -1,4 +1,5 @@
-//! The loop's part in a diagnosis: beginning one in a trouble, saying what is new in it, and that the trouble is over.
+//! The loop's part in a diagnosis: beginning one in a trouble, saying what is new in it, and that the trouble is over; and
+//! sharing what this node sees, where that is switched on.
 //!
 //! Invariant: nothing here changes what the loop decides, and nothing here waits.
 
@@ -25,6 +26,9 @@ impl<W: World> Supervisor<W> {
         }
         if !self.parts.executor.is_diagnosing() && self.trouble.is_due(now) {
             self.parts.executor.diagnose(&self.parts.policy);
+        }
+        if let Some(share) = self.sharing.due(observation, decision.verdict, &self.parts.policy, now) {
+            self.parts.executor.share(&self.parts.policy, self.parts.world.prover(), share);
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::clock;
 use super::examination::LastSeen;
 pub use super::hands::{Hands, NodeHands, alias_step};
+use super::sharing::Share;
 use crate::actuator::manifest_cycle::{CycleError, Missing, Recovered, Verify};
 use crate::autopsy::{Autopsy, PATIENCE};
 use crate::decision::observation::{CycleView, Observation, ProcessView};
@@ -75,6 +76,8 @@ pub enum Ended {
     Autopsy(Verdict, Option<Box<Autopsy>>),
     /// A diagnosis; none where there was nothing to look at.
     Diagnosis(Option<Box<Diagnosed>>),
+    /// An attempt to share what this node sees.
+    Share(Result<(), String>),
 }
 
 /// The steps in flight, and what they are carried out with.
@@ -83,6 +86,7 @@ pub struct Executor<H> {
     running: BTreeMap<StepKind, Running>,
     recovering: Option<AbortHandle>,
     diagnosing: Option<AbortHandle>,
+    sharing: Option<AbortHandle>,
     hands: H,
     seen: watch::Sender<Seen>,
     stop: watch::Sender<bool>,
@@ -99,6 +103,7 @@ impl<H: Hands> Executor<H> {
             running: BTreeMap::new(),
             recovering: None,
             diagnosing: None,
+            sharing: None,
             hands,
             seen: watch::Sender::new(Seen::default()),
             stop: watch::Sender::new(false),
@@ -185,6 +190,14 @@ impl<H: Hands> Executor<H> {
         self.diagnosing.is_some()
     }
 
+    /// Begins to share what this node sees, unless that is under way. Nothing waits for it.
+    pub fn share(&mut self, policy: &Policy, prover: H::Prover, share: Share) {
+        if self.sharing.is_none() {
+            let attempt = self.hands.share(policy, prover, share);
+            self.sharing = Some(self.tasks.spawn(async move { Ended::Share(attempt.await) }));
+        }
+    }
+
     /// Begins a step. The caller has made sure that its lane is free.
     pub fn start(&mut self, order: Order, policy: &Policy, prover: H::Prover) {
         let Order { step, verdict, routine } = order;
@@ -222,6 +235,7 @@ impl<H: Hands> Executor<H> {
                         Ended::Step(finished) => drop(self.running.remove(&finished.step)),
                         Ended::Recovery(_) => self.recovering = None,
                         Ended::Diagnosis(_) => self.diagnosing = None,
+                        Ended::Share(_) => self.sharing = None,
                         Ended::Autopsy(..) => {}
                     }
                     return ended;
@@ -241,6 +255,7 @@ impl<H: Hands> Executor<H> {
                     }
                     self.recovering = self.recovering.take().filter(|task| !task.is_finished());
                     self.diagnosing = self.diagnosing.take().filter(|task| !task.is_finished());
+                    self.sharing = self.sharing.take().filter(|task| !task.is_finished());
                 }
                 None => std::future::pending().await,
             }
@@ -248,11 +263,12 @@ impl<H: Hands> Executor<H> {
     }
 
     /// Ends all steps: a cycle puts its manifest back, alias steps get `patience` and are then dropped.
-    /// The caller goes on taking [`next_ended`](Self::next_ended) until the loop lane is free. A diagnosis is dropped.
+    /// The caller goes on taking [`next_ended`](Self::next_ended) until the loop lane is free. A diagnosis is dropped,
+    /// and what is being shared.
     pub fn stop(&self) {
         self.stop.send_replace(true);
-        if let Some(diagnosing) = &self.diagnosing {
-            diagnosing.abort();
+        for look in self.diagnosing.iter().chain(&self.sharing) {
+            look.abort();
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use super::attend::attended;
 use super::clock;
 use super::executor::NewPodBeats;
+use super::sharing::{Share, Sharer};
 use crate::actuator::alias::{AliasSettings, AliasSteps};
 use crate::actuator::arp::{ArpWire, PacketWire};
 use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, ProcCgroupWatch, Recovered};
@@ -54,6 +55,14 @@ pub trait Hands {
     /// Looks for what is wrong with etcd, changing nothing; none where nothing can be looked at. Bounded; may be dropped at any await.
     fn diagnose(&self, policy: &Policy) -> impl Future<Output = Option<Diagnosed>> + Send + 'static;
 
+    /// Puts what this node sees of its peers where the others can read it. Bounded; may be dropped at any await.
+    fn share(
+        &self,
+        policy: &Policy,
+        prover: Self::Prover,
+        share: Share,
+    ) -> impl Future<Output = Result<(), String>> + Send + 'static;
+
     /// Finishes a cycle that an earlier run left open.
     fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static;
 
@@ -69,13 +78,19 @@ pub struct NodeHands {
     table: Arc<AliasTable>,
     cycles: Arc<CycleExecutor>,
     examiner: Examiner,
+    sharer: Sharer,
 }
 
 impl NodeHands {
     /// Hands that keep their journal and their autopsies in `state_dir`.
     #[must_use]
     pub fn new(table: Arc<AliasTable>, state_dir: &Path) -> Self {
-        Self { table, cycles: Arc::new(CycleExecutor::new(state_dir)), examiner: Examiner::new(state_dir) }
+        Self {
+            table,
+            cycles: Arc::new(CycleExecutor::new(state_dir)),
+            examiner: Examiner::new(state_dir),
+            sharer: Sharer::default(),
+        }
     }
 }
 
@@ -112,6 +127,16 @@ impl Hands for NodeHands {
     fn diagnose(&self, policy: &Policy) -> impl Future<Output = Option<Diagnosed>> + Send + 'static {
         let policy = policy.clone();
         async move { Some(diagnosed(&policy).await) }
+    }
+
+    fn share(
+        &self,
+        policy: &Policy,
+        prover: EtcdProver,
+        share: Share,
+    ) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        let (sharer, policy) = (self.sharer.clone(), policy.clone());
+        async move { sharer.share(policy, prover, share).await }
     }
 
     fn recover(&self) -> impl Future<Output = Result<Option<Recovered>, CycleError>> + Send + 'static {

@@ -17,6 +17,7 @@ pub mod pause;
 pub mod remembered;
 pub mod sd_notify;
 pub mod senses;
+pub mod sharing;
 pub mod signals;
 pub(crate) mod small_file;
 pub mod spoken;

@@ -25,6 +25,7 @@ use super::gap::GapWatch;
 use super::ledger::PauseLedger;
 use super::sd_notify::Notifier;
 use super::senses::Readings;
+use super::sharing::Sharing;
 use super::spoken::Spoken;
 use super::trouble::Trouble;
 use super::world::World;
@@ -77,6 +78,7 @@ pub struct Supervisor<W: World> {
     pub(super) pauses: PauseLedger,
     episode: Episode,
     pub(super) trouble: Trouble,
+    pub(super) sharing: Sharing,
     pub(super) diagnosis: Option<LastDiagnosis>,
     repeats: AnnounceSchedule,
     pub(super) recent: RecentSteps,
@@ -106,6 +108,7 @@ impl<W: World> Supervisor<W> {
             pauses: PauseLedger::default(),
             episode: Episode::default(),
             trouble: Trouble::default(),
+            sharing: Sharing::default(),
             diagnosis: None,
             repeats: AnnounceSchedule::default(),
             recent: RecentSteps::default(),
@@ -225,6 +228,7 @@ impl<W: World> Supervisor<W> {
                 Ended::Step(finished) => self.take_finished(finished),
                 Ended::Recovery(outcome) => super::startup::say_recovered(outcome, &self.parts.audit),
                 Ended::Autopsy(verdict, Some(autopsy)) => self.parts.audit.emit(&AuditEvent::HangAutopsied { verdict, autopsy }),
+                Ended::Share(outcome) => self.sharing.ended(&outcome),
                 Ended::Diagnosis(Some(diagnosed)) => self.take_diagnosed(diagnosed),
                 Ended::Autopsy(_, None) | Ended::Diagnosis(None) => {}
             }

@@ -5,6 +5,7 @@
 mod cluster;
 mod examine;
 mod lists;
+mod sharing;
 
 use std::time::Duration;
 

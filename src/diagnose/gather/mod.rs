@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   members (1 s) ──► peers, own peer port, certificates, duplicates (3.4 s)
-//!   status, container, kubelet, log, metrics, own client port, interfaces, filters, host (4.4 s at most each)
+//!   status, the others' views, container, kubelet, log, metrics, own client port, interfaces, filters, host (4.4 s at most each)
 //! ```
 //!
 //! Invariants: nothing is written, no packet is sent but questions. Whatever does not come in time is [`Seen::No`] with what was waited
@@ -33,15 +33,17 @@ mod sockets;
 mod status;
 mod tls;
 mod unit;
+mod views;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use aside::within;
 use asker::Asker;
+use futures_util::future::join_all;
 use ports::Target;
 
-use super::evidence::{CertificateFile, Evidence, Port, Seen, Sockets};
+use super::evidence::{CertificateFile, Connect, Evidence, Port, Seen, Sockets};
 use crate::policy::{EtcdPolicy, Policy};
 use crate::runtime::clock;
 
@@ -57,8 +59,9 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
     let wall_ms = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
     let asker = Asker::new(&policy.etcd);
     let blank = Evidence { wall_ms, node: own::host_name(), ..Evidence::default() };
-    let (mut of_members, status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host) = tokio::join!(
+    let (mut of_members, views, status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host) = tokio::join!(
         of_members(policy, &asker, blank),
+        views::look(policy),
         within("etcd's status", LONGEST, status::look(policy)),
         within("the container runtime", LONGEST, container::look(policy)),
         within("the kubelet's unit", LONGEST, kubelet::look(policy)),
@@ -70,6 +73,7 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
         within("the host", LONGEST, host::look(policy)),
     );
     let metrics = metrics::spread(metrics, &mut of_members.peers);
+    views::join(&mut of_members.peers, views);
     Evidence { status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host, ..of_members }
 }
 
@@ -91,6 +95,17 @@ pub async fn connections(peer: IpAddr, own_port: u16, peer_port: u16) -> Result<
 /// The certificate files alone.
 pub(super) async fn certificate_files(policy: &Policy) -> Seen<Vec<CertificateFile>> {
     certificates::look(policy, None).await
+}
+
+/// How connecting to each of some members' ports ends, side by side, within `deadline`. TLS and all, as in a diagnosis: a connection that
+/// is closed at once would be a line in the member's log.
+pub async fn try_ports(policy: &EtcdPolicy, addresses: &[SocketAddr], deadline: Duration) -> Vec<Connect> {
+    let asker = Asker::new(policy);
+    let ports = addresses.iter().map(async |address| {
+        let target = Target { address: *address, host: address.ip().to_string(), remote: true };
+        ports::probe(&target, &asker, deadline).await.connect
+    });
+    join_all(ports).await
 }
 
 /// The members, and what needs them.

@@ -76,9 +76,18 @@ fn has_address(member: &ListedMember, fip: Ipv4Addr) -> bool {
 
 /// The host of `https://192.0.2.1:2380`, if it is an address. A name is no address of the FIP's kind, and is not looked up.
 fn host(url: &str) -> Option<IpAddr> {
+    host_and_port(url)?.0.parse().ok()
+}
+
+/// Host and port of `https://192.0.2.1:2380`, an IPv6 address without its brackets.
+pub(super) fn host_and_port(url: &str) -> Option<(&str, Option<u16>)> {
     let (_, authority) = url.split_once("://")?;
     let authority = authority.split('/').next()?;
-    authority.rsplit_once(':').map_or(authority, |(host, _)| host).parse().ok()
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse().ok()?)),
+        Some(_) | None => (authority, None),
+    };
+    Some((host.trim_start_matches('[').trim_end_matches(']'), port))
 }
 
 #[cfg(test)]
@@ -91,6 +100,8 @@ mod tests {
         for url in ["https://192.168.111.202:2380", "https://192.168.111.202:2379/", "http://192.168.111.202"] {
             assert_eq!(host(url), address, "{url}");
         }
+        assert_eq!(host_and_port("https://[2001:db8::2]:2380"), Some(("2001:db8::2", Some(2380))));
+        assert_eq!(host_and_port("https://[2001:db8::2]"), Some(("2001:db8::2", None)));
         for url in ["https://cp2.example:2380", "192.168.111.202:2380", "https://192.168.111.2020:2380", ""] {
             assert_eq!(host(url), None, "{url}");
         }

@@ -15,6 +15,7 @@ mod member_list;
 mod members;
 mod proof;
 mod prover;
+mod views;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use fault::sentence;
 pub use member_list::{ListedMember, MEMBERS_MAX, MemberList, ask_members};
 pub use proof::{agree, in_time, unpaused};
 pub use prover::{EtcdProver, LeadershipProver, NotProven, Proof};
+pub use views::read_prefix;
 
 use link::EtcdLink;
 

@@ -82,6 +82,10 @@ impl EtcdProver {
     pub(super) const fn new(link: Arc<EtcdLink>) -> Self {
         Self { link }
     }
+
+    pub(super) fn link(&self) -> &EtcdLink {
+        &self.link
+    }
 }
 
 impl LeadershipProver for EtcdProver {
