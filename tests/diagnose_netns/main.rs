@@ -9,15 +9,22 @@ mod segment;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use fip_watchdog::diagnose::evidence::{Duplicate, Interface, MemberSource, Seen};
+use fip_watchdog::diagnose::evidence::{Duplicate, FilterRule, Interface, MemberSource, Seen};
 use fip_watchdog::diagnose::{Evidence, diagnose};
 use fip_watchdog::policy::Policy;
-use segment::{NEIGHBOUR, NODE, Segment, eventually};
+use segment::{NEIGHBOUR, NODE, Segment, eventually, run};
+
+/// etcd's manifest, as far as it is read.
+fn etcd(directory: &std::path::Path, flag: &str) {
+    let manifest = format!("spec: {{containers: [{{name: etcd, command: [etcd, '{flag}']}}]}}");
+    std::fs::File::create(directory.join("etcd.yaml")).unwrap().write_all(manifest.as_bytes()).unwrap();
+}
 
 /// A policy whose files are in `directory`, so that nothing of this machine is read.
 fn policy(directory: &std::path::Path) -> Policy {
     let mut policy = Policy::with_defaults([192, 168, 111, 200].into(), "eth0");
-    policy.watched_loop.manifest = directory.join("manifests/wcp-fip.yaml");
+    policy.watched_loop.manifest = directory.join("wcp-fip.yaml");
+    etcd(directory, "--name=cp1");
     policy.watched_loop.log_root = directory.join("logs");
     policy.state_dir = directory.join("state");
     policy.etcd.ca = directory.join("ca.crt");
@@ -80,11 +87,7 @@ fn another_station_that_answers_for_this_nodes_address_is_told_by_its_mac() {
     Segment::new().inside(async |segment| {
         let directory = tempfile::tempdir().unwrap();
         let policy = policy(directory.path());
-        std::fs::create_dir(directory.path().join("manifests")).unwrap();
-        let cluster = format!("--initial-cluster=cp1=https://{NODE}:2380,cp2=https://{NEIGHBOUR}:2380");
-        let manifest = format!("spec: {{containers: [{{name: etcd, command: [etcd, '{cluster}']}}]}}");
-        let mut file = std::fs::File::create(directory.path().join("manifests/etcd.yaml")).unwrap();
-        file.write_all(manifest.as_bytes()).unwrap();
+        etcd(directory.path(), &format!("--initial-cluster=cp1=https://{NODE}:2380,cp2=https://{NEIGHBOUR}:2380"));
         eventually("carrier", evidence, |seen| runs(seen, "eth0")).await;
 
         let alone = diagnose(&policy).await.evidence;
@@ -110,5 +113,28 @@ fn another_station_that_answers_for_this_nodes_address_is_told_by_its_mac() {
             matches!(&moved, Seen::No(why) if why.contains("is not known") || why.contains("is on no interface")),
             "{moved:?}"
         );
+    });
+}
+
+#[test]
+fn rules_of_a_real_kernel_that_stop_etcd_are_named_with_their_counters() {
+    Segment::new().inside(async |segment| {
+        let nft = |command: &str| run("ip", &["netns", "exec", &segment.node, "nft", command]);
+        let filters = async || evidence().await.filters;
+        assert_eq!(filters().await, Seen::Yes(Vec::new()));
+        nft("add table inet guard; add chain inet guard in { type filter hook input priority 0; policy drop; }");
+        nft("add rule inet guard in ct state established,related accept; add rule inet guard in tcp dport 2379 accept");
+        nft("add rule inet guard in tcp dport 2380 counter packets 5 bytes 300 drop");
+        nft("add chain inet guard out { type filter hook output priority 0; policy accept; }");
+        nft("add rule inet guard out meta mark 7 tcp dport { 2379, 2380 } reject with tcp reset");
+        nft("add rule inet guard out udp dport 2380 drop; add rule inet guard out tcp dport 22 drop");
+        let rule = |place: &str, rule: &str, packets| FilterRule { place: place.to_owned(), rule: rule.to_owned(), packets };
+        let expected = [
+            rule("inet guard in (input)", "tcp dport 2380 drop", Some(5)),
+            rule("inet guard out (output)", "meta mark 7 tcp dport { 2379, 2380 } reject", None),
+        ];
+        assert_eq!(filters().await, Seen::Yes(expected.to_vec()));
+        nft("flush ruleset; add table ip t; add chain ip t in { type filter hook input priority 0; policy drop; }");
+        assert_eq!(filters().await, Seen::Yes(vec![rule("ip t in (input)", "policy drop", None)]));
     });
 }

@@ -1,8 +1,8 @@
 //! Looks at everything side by side, each look with its own deadline inside [`PATIENCE`](super::PATIENCE).
 //!
 //! ```text
-//!   members (1 s) ──► peers, own peer port, certificates, duplicates (3.4 s)
-//!   status, the others' views, container, kubelet, log, metrics, own client port, interfaces, filters, host (4.4 s at most each)
+//!   members (1 s) ──► peers, own peer port, certificates, duplicates, filters (3.4 s)
+//!   status, the others' views, container, kubelet, log, metrics, own client port, interfaces, host (4.4 s at most each)
 //! ```
 //!
 //! Invariants: nothing is written, no packet is sent but questions. Whatever does not come in time is [`Seen::No`] with what was waited
@@ -59,7 +59,7 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
     let wall_ms = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
     let asker = Asker::new(&policy.etcd);
     let blank = Evidence { wall_ms, node: own::host_name(), ..Evidence::default() };
-    let (mut of_members, views, status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host) = tokio::join!(
+    let (mut of_members, views, status, container, kubelet, log, own_client_port, metrics, interfaces, host) = tokio::join!(
         of_members(policy, &asker, blank),
         views::look(policy),
         within("etcd's status", LONGEST, status::look(policy)),
@@ -69,12 +69,11 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
         ports::own_client(policy, &asker, LONGEST),
         within("etcd's metrics", LONGEST, metrics::look(policy, &asker)),
         within("the list of interfaces", LONGEST, interfaces::look(policy)),
-        within("the packet filter", LONGEST, filters::look(policy)),
         within("the host", LONGEST, host::look(policy)),
     );
     let metrics = metrics::spread(metrics, &mut of_members.peers);
     views::join(&mut of_members.peers, views);
-    Evidence { status, container, kubelet, log, own_client_port, metrics, interfaces, filters, host, ..of_members }
+    Evidence { status, container, kubelet, log, own_client_port, metrics, interfaces, host, ..of_members }
 }
 
 /// One port of another member, tried as in a diagnosis: its server is to show itself as `address`.
@@ -112,12 +111,13 @@ pub async fn try_ports(policy: &EtcdPolicy, addresses: &[SocketAddr], deadline: 
 async fn of_members(policy: &Policy, asker: &Asker, blank: Evidence) -> Evidence {
     let members = within("the member list", MEMBERS_TIME, members::look(policy, asker)).await;
     let own = members.yes().and_then(|members| own::find(members, &blank.node));
-    let (peers, own_peer_port, certificates, duplicates) = tokio::join!(
+    let (peers, own_peer_port, certificates, duplicates, filters) = tokio::join!(
         peers::look(&members, own, asker, AFTER_MEMBERS),
         ports::own_peer(own, asker, AFTER_MEMBERS),
         within("the certificate files", AFTER_MEMBERS, certificates::look(policy, own)),
         within("the look for duplicate addresses", AFTER_MEMBERS, duplicates::look(policy, own)),
+        within("the packet filter", AFTER_MEMBERS, filters::look(&members, own)),
     );
     let node = own.map(|own| own.name.clone()).filter(|name| !name.is_empty()).unwrap_or(blank.node);
-    Evidence { node, members, peers, own_peer_port, certificates, duplicates, ..blank }
+    Evidence { node, members, peers, own_peer_port, certificates, duplicates, filters, ..blank }
 }
