@@ -35,6 +35,7 @@ use crate::runtime::clock;
 
 pub use cause::{Cause, Finding, cause};
 pub use evidence::Evidence;
+pub(crate) use places::frozen;
 
 /// How long a cycle waits for the autopsy before it goes on without.
 pub const PATIENCE: Duration = Duration::from_secs(1);

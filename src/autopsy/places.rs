@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 12;
 const TAIL_BYTES: u64 = 8 * 1024;
 
 /// The files that say that the process's cgroup, or one above it, is frozen; version 1 and version 2.
-pub(super) fn frozen(proc: &Path, cgroup: &Path, pid: u32) -> Vec<String> {
+pub(crate) fn frozen(proc: &Path, cgroup: &Path, pid: u32) -> Vec<String> {
     let mut found = Vec::new();
     for line in read(proc, pid, "cgroup").unwrap_or_default().lines() {
         let mut fields = line.splitn(3, ':').skip(1);

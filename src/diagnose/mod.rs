@@ -7,6 +7,7 @@
 //! Invariants: it only asks, and changes nothing on this node or another; whatever hangs, an answer comes within [`PATIENCE`]; what could
 //! not be seen is said and never guessed. May be dropped at any await.
 
+pub mod container;
 mod diagnosed;
 pub mod diagnosis;
 pub mod evidence;

@@ -5,6 +5,7 @@ pub mod api;
 pub mod boot;
 pub mod certificates;
 pub mod conflict;
+pub mod cri;
 pub mod etcd;
 pub mod heartbeat;
 pub mod kubelet;

@@ -73,6 +73,7 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
     );
     let metrics = metrics::spread(metrics, &mut of_members.peers);
     views::join(&mut of_members.peers, views);
+    let container = container::with_log(container, &log);
     Evidence { status, container, kubelet, log, own_client_port, metrics, interfaces, host, ..of_members }
 }
 
