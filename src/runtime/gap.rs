@@ -74,7 +74,7 @@ impl GapWatch {
         } else {
             (PauseKind::SteppedBack, expected.saturating_sub(clocks.wall))
         };
-        let step = (by > STEP).then(|| record(kind, by));
+        let step = (by > STEP).then(|| record(kind, whole_milliseconds(by)));
         if pause.is_some() {
             self.resumed_at = Some(clocks.now);
         }
@@ -100,6 +100,12 @@ impl GapWatch {
     pub const fn resumed_at(&self) -> Option<Moment> {
         self.resumed_at
     }
+}
+
+/// The nearest one: the clocks are read one after the other, so that two hours would be 1 h 59 min 59.999 9 s every other time.
+fn whole_milliseconds(length: Duration) -> Duration {
+    let rounded = length.saturating_add(Duration::from_micros(500));
+    rounded.saturating_sub(Duration::from_nanos(u64::from(rounded.subsec_nanos() % 1_000_000)))
 }
 
 #[cfg(test)]
@@ -154,6 +160,17 @@ mod tests {
             assert!(!kind.voids_ages());
             watch.expect_back_by(clocks(2_000, 0, 0).now);
             assert_eq!(seen(&mut watch, clocks(2_000, 2_000, wall + 1_000)), [], "a step is said once");
+        }
+    }
+
+    #[test]
+    fn a_step_is_as_long_as_it_was_set_although_the_clocks_are_read_one_after_the_other() {
+        for late in [0, 40, 400] {
+            let mut watch = watch();
+            let mut after = clocks(1_000, 1_000, -7_199_000);
+            after.wall += Duration::from_micros(late);
+            let step = watch.back(after).next().unwrap();
+            assert_eq!((step.kind, step.length), (PauseKind::SteppedBack, Duration::from_secs(7_200)), "{late} us");
         }
     }
 
