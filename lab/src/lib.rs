@@ -9,6 +9,7 @@
 //!      ──► fault     breaks one thing by name, and heals it
 //!      ──► scenario, probe       scripted runs and the client's view
 //!  inside a node: kubelet, agent, etcd_log
+//!  from the host: service, wall_clock       a node's processes, and the time that they see
 //! ```
 //!
 //! Invariant: all that an instance owns is found again from its name alone (cgroups, network namespaces, runtime
@@ -34,6 +35,8 @@ mod ready;
 pub mod rootfs;
 pub mod scenario;
 pub mod seed;
+pub mod service;
 pub mod status;
 mod teardown;
 pub mod units;
+pub mod wall_clock;

@@ -10,8 +10,13 @@ pub const WATCHDOG: &str = include_str!("../../systemd/fip-watchdog.service");
 /// Its name.
 pub const WATCHDOG_NAME: &str = "fip-watchdog.service";
 
-/// What the watchdog's service runs where it is traced: a shell that stops itself, and becomes the daemon when it is let go on.
+/// What its process is called.
+pub const WATCHDOG_PROCESS: &str = "fip-watchdog";
+
+/// What the watchdog's service runs where it is traced or has a wall clock of its own: a shell that stops itself, and becomes the daemon when it is let go on.
 pub const HELD: &str = "/bin/sh -c 'kill -STOP $$$$; exec /usr/bin/fip-watchdog run'";
+/// What executes that, before it becomes the daemon.
+pub const HELD_NAME: &str = "sh";
 /// The drop-in that says so.
 pub const HELD_DROP_IN: &str = "/run/systemd/system/fip-watchdog.service.d/fip-lab-begin.conf";
 

@@ -228,10 +228,11 @@ static CATALOGUE: [FaultInfo; 50] = [
     ),
     fault(
         "clock-jump",
-        &[required("by", "±seconds"), optional("clock", "realtime|boottime|monotonic")],
-        "`boottime` and `monotonic`: restarts the watchdog with that clock shifted (time namespace, kernel 5.6 or later). `realtime` \
-         is refused: the wall clock cannot be namespaced, and a jump would be the host's",
-        "restarts it with the host's clocks",
+        &[required("by", "±length (+1h, -60s, +30)"), optional("clock", "realtime|boottime|monotonic")],
+        "`realtime`: sets the wall clock of the watchdog and of the stamps in the pods' logs, by so much from where it is, as NTP does; all \
+         else in the node has the host's (x86-64 alone). A watchdog that starts later has the same clock in `fip-lab run`, else the host's. \
+         `boottime` and `monotonic`: restarts the watchdog with that clock shifted (time namespace, kernel 5.6 or later)",
+        "the host's clocks again: the wall clock jumps back, for the others the watchdog is restarted",
     ),
     fault("manifest-remove", &[], "moves the loop's manifest out of the kubelet's directory", "moves it back"),
     fault("manifest-restore", &[], "moves it back, unless there is one", "none"),

@@ -6,6 +6,7 @@
 mod catalogue;
 mod certificate;
 mod client;
+mod clock;
 mod curl;
 pub(crate) mod disk;
 mod etcd;
@@ -120,7 +121,7 @@ async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "client-misses-announcement" => client::miss_announcement(target).await,
         "node-freeze" => machine::freeze(target).await,
         "disk-full" => machine::fill_disk(target).await,
-        "clock-jump" => machine::jump_clock(target).await,
+        "clock-jump" => clock::jump(target).await,
         "manifest-remove" => manifest::remove(target).await,
         "manifest-restore" => manifest::restore(target).await,
         "manifest-touch" => manifest::touch(target).await,
@@ -186,7 +187,7 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "fip-add" => network::delete_fip(target).await,
         "node-freeze" => machine::thaw(target),
         "disk-full" => machine::free_disk(target).await,
-        "clock-jump" => machine::restore_clock(target).await,
+        "clock-jump" => clock::restore(target).await,
         "manifest-remove" => manifest::restore(target).await,
         "manifest-edit" => manifest::unedit(target).await,
         "manifest-shadow" => manifest::unshadow(target).await,

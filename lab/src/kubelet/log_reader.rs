@@ -1,6 +1,6 @@
 //! The part of a container runtime that copies a container's output into its log, as a process of its own so that it can be killed alone.
 //!
-//! Descriptors 0 and 1 are both inputs: the read ends of the container's stdout and stderr pipes.
+//! Descriptors 0 and 1 are both inputs: the read ends of the container's stdout and stderr pipes. Stamps are by the node's own wall clock.
 //! Invariant: it ends when both streams have ended, and never blocks the container for longer than the disk does.
 
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::cri::Framer;
 use super::rotate::RotatingLog;
 use super::say;
+use crate::wall_clock;
 
 /// As much as a pipe holds.
 const READ_BYTES: usize = 65_536;
@@ -50,16 +50,16 @@ pub fn main(args: &[OsString]) -> anyhow::Result<ExitCode> {
         for (index, (fd, framer)) in streams.iter_mut().enumerate().filter(|(index, _)| ready.contains(index)) {
             match rustix::io::read(*fd, &mut buffer) {
                 Ok(0) => {
-                    framer.finish(Timestamp::now(), &mut lines);
+                    framer.finish(wall_clock::now_in_node(), &mut lines);
                     ended = Some(index);
                 }
-                Ok(count) => framer.push(&buffer[..count], Timestamp::now(), &mut lines),
+                Ok(count) => framer.push(&buffer[..count], wall_clock::now_in_node(), &mut lines),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("cannot read the container's output"),
             }
         }
         // A full disk costs lines, as it does with a real runtime, and never stops the container.
-        if let Err(error) = log.append(&lines, Timestamp::now()) {
+        if let Err(error) = log.append(&lines, wall_clock::now_in_node()) {
             say(&format!("\"Fail to write log\" path={:?} err=\"{error}\"", arguments.log));
         }
         if let Some(index) = ended {

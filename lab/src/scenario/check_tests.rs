@@ -21,6 +21,17 @@ fn a_plain_scenario_is_accepted() {
 }
 
 #[test]
+fn a_scenario_that_sets_a_wall_clock_is_known_by_its_faults() {
+    let sets = |args: &str| {
+        let text = format!("{HEAD}steps:\n{WAIT}- fault: {{ name: clock-jump, node: cp1, args: {{ {args} }} }}\n{EXPECT}");
+        parse(&text, Path::new("t.yaml")).unwrap().sets_wall_clock()
+    };
+    assert!(sets("by: +1h") && sets("by: -1h, clock: realtime"));
+    assert!(!sets("by: '30', clock: boottime"));
+    assert!(!parse(&format!("{HEAD}steps:\n{WAIT}{EXPECT}"), Path::new("t.yaml")).unwrap().sets_wall_clock());
+}
+
+#[test]
 fn a_scenario_that_expects_nothing_is_refused() {
     assert_refused(&format!("{HEAD}steps:\n{WAIT}expect: []\n"), 5, "expects nothing");
     // The parser places a missing key somewhere in the mapping that lacks it.

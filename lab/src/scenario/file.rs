@@ -38,6 +38,18 @@ pub struct Scenario {
     pub expect: Spanned<Vec<Spanned<Expect>>>,
 }
 
+impl Scenario {
+    /// Whether a fault of it sets the wall clock of a watchdog, which then needs one of its own from its begin on.
+    #[must_use]
+    pub fn sets_wall_clock(&self) -> bool {
+        let sets = |fault: &FaultStep| {
+            let clock = fault.args.get("clock");
+            fault.name.0 == "clock-jump" && clock.is_none_or(|clock| clock == "realtime")
+        };
+        self.steps.iter().any(|step| matches!(&step.value, Step::Fault(fault) if sets(fault)))
+    }
+}
+
 const fn run_limit() -> Length {
     Length(RUN_LIMIT)
 }

@@ -18,7 +18,8 @@ use super::judge::{Evidence, Finding};
 use super::lab_api::{self, Lab};
 use super::measure::{Outage, Timeline};
 use super::node::Node;
-use super::outside::{Deeds, Outside};
+use super::outside::starts::Gets;
+use super::outside::{self, Deeds, Outside, Seen};
 use super::record::Record;
 use super::runner::{Run, StepFailed};
 use super::source::{CHANNEL, Sources};
@@ -94,8 +95,10 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     Lab::down(name).await.with_context(|| format!("cannot clear the lab `{name}`"))?;
     let lab = Lab::up(name, &up, say).await.with_context(|| format!("cannot bring the lab `{name}` up"))?;
 
-    let counts = wishes.watchdog && scenario.expect.value.iter().any(|expect| expect.value.counts());
-    let outside = if counts { Some(Outside::start(&lab).await?) } else { None };
+    let outside = match gets(scenario) {
+        gets if wishes.watchdog && gets.any() => Some(Outside::start(&lab, gets).await?),
+        _nothing => None,
+    };
 
     let began = clock::now();
     let (send, events) = mpsc::channel(CHANNEL);
@@ -127,10 +130,15 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
     (run.say)("reading the journals to their ends");
     let mut gaps = run.flush().await;
     gaps.extend(run.record.gaps());
-    let deeds = match outside {
+    let held = outside.is_some();
+    let Seen { deeds, gaps: unserved } = match outside {
         Some(outside) => outside.finish().await,
-        None => BTreeMap::new(),
+        None => Seen::default(),
     };
+    gaps.extend(unserved);
+    if held && options.keep {
+        outside::hold_no_more(&lab).await?;
+    }
     drop((sources, client));
 
     let Run { record, variables, .. } = run;
@@ -146,6 +154,12 @@ async fn up_and_watch(scenario: &Scenario, name: &str, options: &Options, say: &
         outcome.journals = journals(&lab).await;
     }
     Ok(outcome)
+}
+
+/// What each watchdog must get before it begins.
+fn gets(scenario: &Scenario) -> Gets {
+    let tracer = scenario.expect.value.iter().any(|expect| expect.value.counts());
+    Gets { tracer, own_clock: scenario.sets_wall_clock() }
 }
 
 fn judge(scenario: &Scenario, evidence: Evidence, steps: Result<(), StepFailed>, gaps: &[String]) -> Outcome {

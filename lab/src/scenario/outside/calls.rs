@@ -59,6 +59,14 @@ pub async fn attach(namespace: &Path, pid: Pid) -> anyhow::Result<Tracer> {
     command.arg(format!("--net={}", namespace.display())).arg("--");
     // -y: paths of descriptors; -x: what is no text in hexadecimal, so that a packet can be read.
     command.args(["strace", "-f", "-y", "-x", "-s", "256", "-e", TRACED, "-e", "signal=none", "-p", pid.as_str()]);
+    attached(command).await
+}
+
+/// Runs strace, and waits until it has attached.
+///
+/// # Errors
+/// There is no strace, or it says something else.
+pub(super) async fn attached(mut command: Command) -> anyhow::Result<Tracer> {
     command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
     let mut child = command.kill_on_drop(true).spawn().context("cannot run strace (apt-get install strace)")?;
     let mut lines = BufReader::new(child.stderr.take().context("strace has no output")?);

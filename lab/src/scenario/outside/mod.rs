@@ -1,11 +1,12 @@
 //! What a watchdog does to the world, counted from outside of it: its system calls, and its frames on the wire.
 //!
-//! For `wrote_nothing`. Nothing that the watchdog says about itself is asked. A tracer that went blind, or saw nothing at
+//! For `wrote_nothing`, and for `clock-jump`, which needs each daemon before it begins as well. Nothing that the watchdog says about itself is asked. A tracer that went blind, or saw nothing at
 //! all, fails the expectation: a run is never judged on silence. Each daemon is traced from its first instruction on, also
 //! one that systemd starts after a kill (`starts`).
 
 pub mod calls;
 pub mod frames;
+pub mod own_clock;
 pub mod starts;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use super::lab_api::{self, Lab};
 use super::node::Node;
 use calls::Calls;
 use frames::{Frame, Frames};
-use starts::Place;
+use starts::{Gets, Place};
 
 /// What one node's watchdog did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -40,54 +41,78 @@ pub struct Deeds {
 
 /// Watches every node's watchdog until it is asked for what it saw.
 pub struct Outside {
-    tracers: JoinSet<(Node, Calls)>,
+    followers: JoinSet<(Node, Calls)>,
     stop: tokio::sync::watch::Sender<bool>,
-    wire: Frames,
+    /// None if nothing is counted.
+    wire: Option<Frames>,
+}
+
+/// What a run was like from outside.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// What each watchdog did; empty unless that was counted.
+    pub deeds: BTreeMap<Node, Deeds>,
+    /// The daemons that did not get what they should have got.
+    pub gaps: Vec<String>,
 }
 
 impl Outside {
-    /// Begins, and starts the watchdogs anew, so that they are watched from their first instruction on.
+    /// Begins, and starts the watchdogs anew, so that each gets what it should before its first instruction.
     ///
     /// # Errors
     /// A watchdog does not start, or the tracer or the packet socket cannot be had.
-    pub async fn start(lab: &Lab) -> anyhow::Result<Self> {
-        let wire = Frames::start(lab.name()).context("cannot listen on the bridge")?;
+    pub async fn start(lab: &Lab, gets: Gets) -> anyhow::Result<Self> {
+        let wire = if gets.tracer { Some(Frames::start(lab.name()).context("cannot listen on the bridge")?) } else { None };
         let stop = tokio::sync::watch::Sender::new(false);
-        let mut tracers = JoinSet::new();
+        let mut followers = JoinSet::new();
         for (node, id) in lab_api::nodes(lab) {
             let (place, stopped) = (Place::of(lab, id), stop.subscribe());
-            tracers.spawn(async move { (node, starts::follow(place, stopped).await) });
+            followers.spawn(async move { (node, starts::follow(place, gets, stopped).await) });
         }
         let restarts = lab_api::nodes(lab).map(async |(node, id)| {
-            starts::restart_held(lab, id).await.with_context(|| format!("cannot trace the watchdog of {node}"))
+            starts::restart_held(lab, id).await.with_context(|| format!("cannot begin with the watchdog of {node}"))
         });
         futures_util::future::try_join_all(restarts).await?;
-        Ok(Self { tracers, stop, wire })
+        Ok(Self { followers, stop, wire })
     }
 
-    /// What was seen.
-    pub async fn finish(mut self) -> BTreeMap<Node, Deeds> {
+    /// What was seen. From here on no start is served any more.
+    pub async fn finish(mut self) -> Seen {
         self.stop.send_replace(true);
-        let mut deeds: BTreeMap<Node, Deeds> = BTreeMap::new();
-        while let Some(traced) = self.tracers.join_next().await {
-            // A tracer that panicked leaves its node out, and the expectation says so.
-            let Ok((node, calls)) = traced else { continue };
+        let mut seen = Seen::default();
+        while let Some(followed) = self.followers.join_next().await {
+            // A follower that panicked leaves its node out, and the expectation says so.
+            let Ok((node, calls)) = followed else { continue };
             let Calls { daemons, looked_at, changes, blind } = calls;
-            deeds.insert(node, Deeds { daemons, looked_at, changes, blind, ..Deeds::default() });
+            if self.wire.is_some() {
+                seen.deeds.insert(node, Deeds { daemons, looked_at, changes, blind, ..Deeds::default() });
+            } else if let Some(why) = blind {
+                seen.gaps.push(format!("{node}: {why}"));
+            }
         }
-        let seen = self.wire.finish();
-        for (at, node, frame) in seen.frames {
-            let Some(deeds) = deeds.get_mut(&node) else { continue };
+        let Some(wire) = self.wire.map(Frames::finish) else { return seen };
+        for (at, node, frame) in wire.frames {
+            let Some(deeds) = seen.deeds.get_mut(&node) else { continue };
             match frame {
                 Frame::Announces => deeds.announcements.push(at),
                 Frame::Asks => deeds.questions += 1,
             }
         }
-        if let Some(why) = seen.blind {
-            deeds.values_mut().for_each(|deeds| deeds.blind = Some(why.clone()));
+        if let Some(why) = wire.blind {
+            seen.deeds.values_mut().for_each(|deeds| deeds.blind = Some(why.clone()));
         }
-        deeds
+        seen
     }
+}
+
+/// Lets the nodes' services start as on real nodes again, in a lab that stays.
+///
+/// # Errors
+/// A node does not answer.
+pub async fn hold_no_more(lab: &Lab) -> anyhow::Result<()> {
+    let nodes = lab_api::nodes(lab).map(async |(_, id)| starts::hold_no_more(lab, id).await);
+    futures_util::future::try_join_all(nodes).await?;
+    Ok(())
 }
 
 impl Deeds {

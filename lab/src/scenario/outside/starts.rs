@@ -1,10 +1,9 @@
-//! Every daemon that a node's service starts, traced from its first instruction on.
+//! Every daemon that a node's service starts, from its first instruction on: traced, with a wall clock of its own, or both.
 //!
 //! A drop-in lets the service's process stop itself before it becomes the daemon, so that a restart, a kill or a replacement by
-//! systemd leaves no moment unseen: it goes on when its tracer is attached. A daemon that began without one makes the
+//! systemd leaves no moment unseen: it goes on when it has its clock and its tracer. A daemon that began without makes the
 //! run blind. May be dropped at any time: strace ends with its handle, and detaches.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,48 +12,53 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
 
 use super::calls::{self, Calls};
+use super::own_clock;
 use crate::network::namespace_path;
 use crate::node::NodeId;
 use crate::scenario::lab_api::Lab;
-use crate::units::{HELD, HELD_DROP_IN, WATCHDOG_NAME};
+use crate::service::{self, Process};
+use crate::units::{HELD, HELD_DROP_IN, HELD_NAME, WATCHDOG_NAME, WATCHDOG_PROCESS};
 
 /// A process that waits for its tracer is found within this time; reading a file of the cgroup costs microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Longer than the unit's own TimeoutStartSec.
 const START_LIMIT: Duration = Duration::from_secs(70);
 
+/// What each daemon gets before it begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gets {
+    /// A tracer, which counts what it does.
+    pub tracer: bool,
+    /// A wall clock of its own, which the fault `clock-jump` sets.
+    pub own_clock: bool,
+}
+
+impl Gets {
+    /// Whether it gets anything.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.tracer || self.own_clock
+    }
+}
+
 /// Where a node's daemons appear.
 pub struct Place {
     groups: Vec<PathBuf>,
     namespace: PathBuf,
+    shared: PathBuf,
 }
 
 impl Place {
     /// Of a node.
     #[must_use]
     pub fn of(lab: &Lab, node: NodeId) -> Self {
-        Self { groups: lab.service_groups(node, WATCHDOG_NAME), namespace: namespace_path(&lab.node(node).netns) }
-    }
-
-    /// The service's processes, with their state (`proc_pid_stat(5)`) and name.
-    fn processes(&self) -> Vec<(Pid, char, String)> {
-        let texts = self.groups.iter().filter_map(|group| fs::read_to_string(group.join("cgroup.procs")).ok());
-        let pids: Vec<i32> =
-            texts.flat_map(|text| text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>()).collect();
-        pids.into_iter().filter_map(|pid| state(Pid::from_raw(pid)?)).collect()
+        let namespace = namespace_path(&lab.node(node).netns);
+        Self { groups: lab.service_groups(node, WATCHDOG_NAME), namespace, shared: lab.shared(node) }
     }
 }
 
-fn state(pid: Pid) -> Option<(Pid, char, String)> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // "4711 (name) T …"; the name may hold anything.
-    let (before, after) = stat.rsplit_once(')')?;
-    let name = before.split_once('(')?.1.to_owned();
-    Some((pid, after.trim_start().chars().next()?, name))
-}
-
-const fn is_alive(state: char) -> bool {
-    !matches!(state, 'Z' | 'X' | 'x')
+fn is_alive(pid: Pid) -> bool {
+    Process::look(pid).is_some_and(|process| process.is_alive())
 }
 
 /// Makes the node's service hold each start, and starts its daemon anew.
@@ -69,16 +73,36 @@ pub async fn restart_held(lab: &Lab, node: NodeId) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Traces one daemon after the other until it is asked to stop.
-pub async fn follow(place: Place, mut stop: watch::Receiver<bool>) -> Calls {
+/// Lets the node's service start as on a real node again; the daemon that runs goes on.
+///
+/// # Errors
+/// The node does not answer.
+pub async fn hold_no_more(lab: &Lab, node: NodeId) -> anyhow::Result<()> {
+    let script = "rm -f \"$1\"; systemctl daemon-reload";
+    lab.exec_ok(node, &["sh", "-euc", script, "fip-lab", HELD_DROP_IN], START_LIMIT)
+        .await
+        .context("cannot free the watchdog's start")?;
+    Ok(())
+}
+
+/// Serves one daemon after the other until it is asked to stop.
+pub async fn follow(place: Place, gets: Gets, mut stop: watch::Receiver<bool>) -> Calls {
     let mut calls = Calls::default();
+    let mut served = None;
     while calls.blind.is_none() && !*stop.borrow() {
-        let here = place.processes();
-        let held = here.iter().find(|(_, state, _)| *state == 'T').map(|(pid, ..)| *pid);
-        if let Some(pid) = held {
-            trace(&place, pid, &mut calls, &mut stop).await;
-        } else if calls.daemons > 0 && here.iter().any(|(_, state, name)| is_alive(*state) && name == "fip-watchdog") {
-            calls.blind = Some("a daemon began without its tracer".to_owned());
+        let here = service::processes(&place.groups);
+        let is_unserved = |process: &&Process| {
+            process.is_alive() && process.name == WATCHDOG_PROCESS && served.is_some_and(|served| served != process.pid)
+        };
+        if let Some(held) = here.iter().find(|process| process.is_stopped() && process.name == HELD_NAME) {
+            served = Some(held.pid);
+            match serve(&place, gets, held.pid, &mut calls, &mut stop).await {
+                // A kill may come right here.
+                Err(_) if !is_alive(held.pid) => {}
+                served => calls.blind = calls.blind.or(served.err().map(|error| format!("{error:#}"))),
+            }
+        } else if here.iter().any(|process| is_unserved(&process)) {
+            calls.blind = Some("a daemon began without its tracer or clock".to_owned());
         } else {
             // Asked to stop or not: the loop looks.
             drop(tokio::time::timeout(LOOK_EVERY, stop.wait_for(|stop| *stop)).await);
@@ -87,19 +111,17 @@ pub async fn follow(place: Place, mut stop: watch::Receiver<bool>) -> Calls {
     calls
 }
 
-async fn trace(place: &Place, pid: Pid, calls: &mut Calls, stop: &mut watch::Receiver<bool>) {
-    match calls::attach(&place.namespace, pid).await {
-        Ok(tracer) => {
-            calls.daemons += 1;
-            // It may have been killed meanwhile; then strace ends.
-            kill_process(pid, Signal::CONT).ok();
-            calls::read(tracer, calls, stop).await;
-            if !*stop.borrow() && state(pid).is_some_and(|(_, state, _)| is_alive(state)) {
-                calls.blind.get_or_insert_with(|| "the tracer ended before its daemon".to_owned());
-            }
-        }
-        // A kill may come right here.
-        Err(_) if state(pid).is_none_or(|(_, state, _)| !is_alive(state)) => {}
-        Err(error) => calls.blind = Some(format!("{error:#}")),
+/// Returns when the daemon runs or, if it is traced, has ended.
+async fn serve(place: &Place, gets: Gets, pid: Pid, calls: &mut Calls, stop: &mut watch::Receiver<bool>) -> anyhow::Result<()> {
+    if gets.own_clock {
+        own_clock::give(&place.shared, pid).await.context("no wall clock of its own")?;
     }
+    let tracer = if gets.tracer { Some(calls::attach(&place.namespace, pid).await?) } else { None };
+    calls.daemons += 1;
+    // It may have been killed meanwhile; then strace ends.
+    kill_process(pid, Signal::CONT).ok();
+    let Some(tracer) = tracer else { return Ok(()) };
+    calls::read(tracer, calls, stop).await;
+    anyhow::ensure!(*stop.borrow() || !is_alive(pid), "the tracer ended before its daemon");
+    Ok(())
 }
