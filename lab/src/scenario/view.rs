@@ -21,7 +21,7 @@ pub struct NodeView {
     pub container: Option<Container>,
     /// The manifest is in its directory.
     pub manifest: Option<bool>,
-    /// What a diagnosis last said.
+    /// The cause that a diagnosis last found.
     pub diagnosis: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl View {
             What::FipGone => view.fip = None,
             What::Link { up } => view.link_up = *up,
             What::Container(container) => view.container = Some(container.clone()),
-            What::Diagnosis(found) => view.diagnosis = Some(found.sentence.clone()),
+            What::Diagnosis(found) => view.diagnosis = Some(found.cause.clone()),
             What::Manifest { present } => view.manifest = Some(*present),
             What::Fault(fault) => {
                 view.leads &= !ends_leadership(fault);

@@ -63,7 +63,7 @@ impl Line {
                 let after = gap.map(|gap| format!(" after {:.2} s of silence", gap.as_secs_f64())).unwrap_or_default();
                 line("client", if gap.is_some() { Ink::Good } else { Ink::Plain }, format!("hears {node}{after}"))
             }
-            What::Diagnosis(found) if state.is_some_and(|state| state.diagnosis.as_ref() == Some(&found.sentence)) => None,
+            What::Diagnosis(found) if state.is_some_and(|state| state.diagnosis.as_ref() == Some(&found.cause)) => None,
             What::Diagnosis(found) => {
                 let text = format!("{}: {}", found.cause, found.sentence);
                 line("diagnose", Ink::Thought, text)
