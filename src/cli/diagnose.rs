@@ -102,3 +102,35 @@ pub fn render(diagnosis: &Diagnosis, colour: bool) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::evidence::Seen;
+    use crate::diagnose::{Evidence, judge};
+
+    #[test]
+    fn the_screen_has_a_line_a_check_and_the_command_below_what_is_not_well() {
+        let diagnosis = judge(Evidence { kubelet: Seen::No("D-Bus is not there".to_owned()), ..Evidence::default() });
+        let screen = render(&diagnosis, false);
+        assert!(screen.starts_with("unknown\n"), "{screen}");
+        assert!(screen.contains(&diagnosis.sentence));
+        let line = screen.lines().position(|line| line.starts_with("? kubelet")).unwrap();
+        assert!(screen.lines().nth(line).unwrap().contains("not seen: D-Bus is not there"));
+        assert!(screen.lines().nth(line + 1).unwrap().trim_start().starts_with("$ systemctl status kubelet"));
+        assert!(!screen.contains('\x1b'));
+        assert!(render(&diagnosis, true).contains("\x1b[33m?\x1b[0m kubelet"));
+    }
+
+    #[test]
+    fn what_others_said_moves_no_cursor() {
+        let diagnosis = judge(Evidence {
+            node: "cp1\x1b[2J\n✓ all".to_owned(),
+            kubelet: Seen::No("\x1b]0;x\x07\r\n✓ all".to_owned()),
+            ..Evidence::default()
+        });
+        let screen = render(&diagnosis, false);
+        assert!(screen.chars().all(|character| character == '\n' || !character.is_control()), "{screen:?}");
+        assert!(!screen.lines().any(|line| line.starts_with("✓ all")), "{screen}");
+    }
+}

@@ -24,7 +24,7 @@ pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 pub use evidence::Evidence;
 use evidence::{CertificateFile, Seen};
 pub use gather::{connections, try_port, try_ports};
-pub use tree::judge;
+pub use tree::{SENTENCE_BYTES_MAX, judge};
 
 /// The longest that a diagnosis takes, whatever hangs.
 pub const PATIENCE: Duration = Duration::from_millis(4500);

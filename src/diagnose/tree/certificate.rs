@@ -57,6 +57,18 @@ pub(super) fn of_file(file: &CertificateFile, content: &Certificate, now_s: i64)
     }
 }
 
+/// Whether a fault in a file is one that matters now: a date and a key always do; a name, a CA or a use only where TLS fails, since a
+/// certificate may be good enough for who calls.
+pub(super) fn counts(sight: &Sight<'_>, cause: Cause) -> bool {
+    let always = [Cause::CertificateKeyMismatch, Cause::CertificateExpired, Cause::CertificateNotYetValid];
+    let tls_fails =
+        matches!(sight.etcd, Etcd::Tls(_)) || sight.reaches.iter().any(|reach| matches!(reach.kind, Kind::Tls | Kind::InFails));
+    let says_so = [LogClass::PeerTls, LogClass::ClientTls].iter().any(|class| sight.recent(*class).is_some());
+    let unexplained = sight.quorum == Quorum::No && sight.reaches.iter().all(|reach| reach.kind == Kind::Fine);
+    let ended = sight.down() || sight.crash_loops();
+    always.contains(&cause) || tls_fails || (says_so && sight.quorum != Quorum::Yes) || unexplained || ended
+}
+
 /// Now, in seconds since the Unix epoch.
 pub(super) fn now_s(sight: &Sight<'_>) -> i64 {
     i64::try_from(sight.evidence.wall_ms / 1000).unwrap_or(i64::MAX)
@@ -71,10 +83,12 @@ fn in_files<'a, 'e>(sight: &'a Sight<'e>) -> Option<Fault<'a, 'e>> {
         .iter()
         .filter_map(|file| {
             let content = file.content.yes()?;
-            Some((of_file(file, content, now_s)?, file, content))
+            Some((of_file(file, content, now_s).filter(|cause| counts(sight, *cause))?, file, content))
         })
         .collect();
-    faults.sort_by_key(|(cause, ..)| *cause);
+    let rank =
+        |file: &CertificateFile| ["peer", "server", "client"].iter().position(|role| file.role == *role).unwrap_or(usize::MAX);
+    faults.sort_by_key(|(cause, file, _)| (*cause, rank(file)));
     let (cause, file, content) = *faults.first()?;
     let cause = if explained_by_clock(sight, cause, content) { Cause::ClockSkew } else { cause };
     Some(Fault { cause, place: Place::File(file, content) })
@@ -83,11 +97,12 @@ fn in_files<'a, 'e>(sight: &'a Sight<'e>) -> Option<Fault<'a, 'e>> {
 /// By the peers' clocks the certificate would be valid: the clock is at fault, not the certificate.
 fn explained_by_clock(sight: &Sight<'_>, cause: Cause, content: &Certificate) -> bool {
     let dated = matches!(cause, Cause::CertificateExpired | Cause::CertificateNotYetValid);
-    let Some(offset) = sight.own_clock_offset_ms().filter(|offset| dated && offset.saturating_abs() >= SKEW_MS) else {
-        return false;
-    };
-    let there = now_s(sight).saturating_add(offset / 1000);
-    (content.not_before..content.not_after).contains(&there)
+    let now = now_s(sight);
+    let offsets =
+        sight.reaches.iter().filter_map(Reach::clock_offset_ms).filter(|offset| dated && offset.saturating_abs() >= SKEW_MS);
+    let mut valid_there =
+        offsets.map(|offset| (content.not_before..content.not_after).contains(&now.saturating_add(offset / 1000)));
+    valid_there.next().is_some_and(|first| first) && valid_there.all(|valid| valid)
 }
 
 fn in_talk<'a, 'e>(sight: &'a Sight<'e>) -> Option<Fault<'a, 'e>> {

@@ -1,7 +1,7 @@
 //! Predicates of the table about this node and its etcd.
 
 use super::reach::Reach;
-use super::sight::{Quorum, Sight};
+use super::sight::{Etcd, Quorum, Sight};
 use crate::diagnose::evidence::{LogClass, LogLine, MemberSource, Pause};
 
 /// A mean fsync above this is a slow disk, in milliseconds: etcd's own heartbeat interval.
@@ -89,6 +89,11 @@ pub(super) fn slow_by_metrics(sight: &Sight<'_>) -> bool {
 /// By its log.
 pub(super) fn slow_by_log<'a>(sight: &Sight<'a>) -> Option<&'a LogLine> {
     sight.recent(LogClass::SlowDisk).or_else(|| sight.recent(LogClass::LateHeartbeats))
+}
+
+/// Hard-pressed, and it shows.
+pub(super) fn starves(sight: &Sight<'_>) -> bool {
+    starved(sight) && (sight.etcd == Etcd::Silent || sight.quorum == Quorum::No || flaps(sight))
 }
 
 /// Hard-pressed.

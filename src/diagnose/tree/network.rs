@@ -28,7 +28,14 @@ pub(super) fn any_unreachable(sight: &Sight<'_>) -> bool {
 pub(super) fn link_down(sight: &Sight<'_>) -> bool {
     let tried: Vec<_> = sight.reaches.iter().filter_map(Reach::out).collect();
     let no_route = !tried.is_empty() && tried.iter().all(|connect| **connect == Connect::NoRoute);
-    no_route || own_interface(sight).is_some_and(|interface| !interface.running)
+    let interfaces = sight.evidence.interfaces.yes().into_iter().flatten();
+    let mut others = interfaces.filter(|interface| interface.name != "lo").peekable();
+    match own_interface(sight) {
+        Some(own) => no_route || !own.running,
+        // An address that is gone takes its route with it; some network services take the address away when the carrier is lost.
+        None if sight.address_gone().is_some() => others.peek().is_some() && others.all(|interface| !interface.running),
+        None => no_route,
+    }
 }
 
 /// The interface with this node's address among the members.

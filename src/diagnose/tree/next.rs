@@ -22,10 +22,11 @@ pub(super) fn commands(cause: Cause, sight: &Sight<'_>) -> Vec<String> {
         | Cause::PeerPortBlocked
         | Cause::ClientPortBlocked
         | Cause::PeerHostDown => calls(sight, &["ip -br address", "ip neigh"]),
-        Cause::InboundBlocked => calls(sight, &["ss -tnoi state established '( sport = :2380 )'", "nft list ruleset"]),
+        Cause::InboundBlocked => inbound(sight),
         Cause::PeerEtcdDown | Cause::PeerEtcdHung => calls(sight, &[]),
         Cause::MtuBlackHole => calls(sight, &["ip link", "ss -tnoi '( dport = :2380 )'"]),
-        Cause::LinkDown | Cause::AddressChanged => fixed(&["ip -br link", "ip -br address", "ip route", "networkctl status"]),
+        Cause::AddressChanged => fixed(&["ip -br address", "etcdctl member list -w table", CRICTL_LOGS]),
+        Cause::LinkDown => fixed(&["ip -br link", "ip -br address", "ip route", "networkctl status"]),
         Cause::DuplicateAddress => {
             let arping = sight
                 .address()
@@ -81,6 +82,16 @@ fn calls(sight: &Sight<'_>, then: &[&str]) -> Vec<String> {
         Some(format!("curl -vk --connect-timeout 3 https://{}/version", socket(member.address?, port)))
     });
     calls.chain(then.iter().map(|command| (*command).to_owned())).collect()
+}
+
+/// What came in here; then the call from there, which a person makes on the peer.
+fn inbound(sight: &Sight<'_>) -> Vec<String> {
+    let port = sight.own.map_or(2380, |own| own.peer_port);
+    let there = sight
+        .address()
+        .map(|address| format!("curl -vk --connect-timeout 3 https://{}/version # on the peer", socket(address, port)));
+    let here = [format!("ss -tnoi state established '( sport = :{port} )'"), "nft list ruleset".to_owned()];
+    here.into_iter().chain(there).collect()
 }
 
 fn certificates(sight: &Sight<'_>) -> Vec<String> {

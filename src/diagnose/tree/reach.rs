@@ -14,7 +14,7 @@ const HEARD_MS_MAX: u64 = 2_500;
 const OUTLIVED_MS: u64 = 10_000;
 
 /// Above this a shared view is from another time, in milliseconds.
-pub(super) const VIEW_MS_MAX: u64 = 10_000;
+pub(super) const VIEW_MS_MAX: u64 = 15_000;
 
 /// More unacknowledged bytes than one segment of a small MTU: what does not pass is large.
 const LARGE_BYTES: u64 = 1_000;
@@ -169,9 +169,11 @@ fn kind(peer: &Peer, inbound: Inbound) -> Kind {
 fn kind_of_open(peer: &Peer, inbound: Inbound, client: Option<&Connect>) -> Kind {
     let stalled = ports(peer).any(|port| port.large_passes == Some(false));
     let hangs = peer.peer_port.yes().is_some_and(|port| port.tls == Some(Tls::TimedOut));
+    let works = peer.received_bytes.is_some_and(|bytes| bytes > 0);
     let backlog =
         peer.outbound.yes().is_some_and(|sockets| sockets.retransmitting > 0 && sockets.unacknowledged_bytes > LARGE_BYTES);
-    if stalled || (hangs && backlog) {
+    // A process that hangs sends nothing; one that works and does not finish a handshake loses what is large in it: its certificate.
+    if stalled || (hangs && (backlog || works)) {
         Kind::Large
     } else if hangs {
         Kind::Hung

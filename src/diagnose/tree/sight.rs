@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::reach::{Reach, VIEW_MS_MAX};
+use super::reach::{Kind, Reach, VIEW_MS_MAX};
 use super::words;
 use crate::diagnose::evidence::{
     Connect, Container, ContainerState, Evidence, LogClass, LogLine, Member, MemberId, Peer, PeerView, StatusAnswer, Tls,
@@ -10,6 +10,9 @@ use crate::diagnose::evidence::{
 
 /// A line of etcd's log that is older than this says nothing of now, in milliseconds. etcd repeats what goes on within 30 s.
 const FRESH_MS: u64 = 60_000;
+
+/// A shared view that says that its node does not reach us was made in this fault, if it is not older than this, in milliseconds.
+const SAME_FAULT_MS: u64 = 300_000;
 
 /// A peer needs this long to call an etcd that has just started, in milliseconds.
 const SETTLED_MS: u64 = 10_000;
@@ -66,6 +69,8 @@ impl<'a> Sight<'a> {
             let said = peer.view.as_ref().filter(|view| view.age_ms <= VIEW_MS_MAX).and_then(|view| seen_by(view, address));
             Reach::new(peer, listens && !young, said, since(evidence, peer.member.id))
         };
+        let mut reaches: Vec<Reach<'a>> = evidence.peers.iter().map(reach).collect();
+        all_hang(&mut reaches, etcd);
         Self {
             evidence,
             node: words::name(
@@ -75,7 +80,7 @@ impl<'a> Sight<'a> {
             own,
             etcd,
             quorum: quorum(evidence),
-            reaches: evidence.peers.iter().map(reach).collect(),
+            reaches,
         }
     }
 
@@ -98,8 +103,15 @@ impl<'a> Sight<'a> {
         match self.etcd {
             Etcd::Answers | Etcd::Tls(_) | Etcd::Silent => false,
             Etcd::Refuses => true,
+            Etcd::Fails(_) | Etcd::Unseen if self.listens() => false,
             Etcd::Fails(_) | Etcd::Unseen => self.container().is_some_and(|container| container.state != ContainerState::Running),
         }
+    }
+
+    /// Its client port opens, or it shows its metrics: whatever a runtime lists, it is there.
+    fn listens(&self) -> bool {
+        let opens = self.evidence.own_client_port.yes().is_some_and(|port| port.connect == Connect::Open);
+        opens || self.evidence.metrics.yes().is_some()
     }
 
     /// It starts and ends again and again.
@@ -151,19 +163,29 @@ impl<'a> Sight<'a> {
         let Some(own) = self.address() else { return false };
         let views = self.evidence.peers.iter().filter_map(|peer| peer.view.as_ref());
         views.into_iter().any(|view| {
-            let us = seen_by(view, Some(own));
+            let us = seen_by(view, Some(own)).filter(|_| view.age_ms <= SAME_FAULT_MS);
             let others = view.peer_ports.iter().filter(|(address, _)| *address != own);
             us.is_some_and(|us| *us != Connect::Open) && others.into_iter().any(|(_, connect)| *connect == Connect::Open)
         })
     }
 
-    /// How far this node's own clock is from the others': most peers' clocks are apart from it to the same side. Positive when it is behind.
+    /// Peers' shared views that are young enough to stand beside what is seen now.
+    pub(super) fn views(&self) -> impl Iterator<Item = &'a PeerView> {
+        self.evidence.peers.iter().filter_map(|peer| peer.view.as_ref()).filter(|view| view.age_ms <= VIEW_MS_MAX)
+    }
+
+    /// How far this node's own clock is from the others': all peers' clocks are apart from it to the same side, by at least
+    /// so much. Positive when it is behind.
     pub(super) fn own_clock_offset_ms(&self) -> Option<i64> {
         let mut offsets: Vec<i64> = self.reaches.iter().filter_map(Reach::clock_offset_ms).collect();
         offsets.sort_unstable();
-        // The lower middle one: with two peers of which one is apart, the clock of that one is at fault.
+        // One peer alone does not tell whose clock is at fault.
+        if offsets.len() < 2 {
+            return None;
+        }
         let (first, last) = (offsets.first()?, offsets.last()?);
-        if (*first > 0) == (*last > 0) { if *first > 0 { Some(*first) } else { Some(*last) } } else { None }
+        let nearest = if *first > 0 { *first } else { *last };
+        ((*first > 0) == (*last > 0)).then_some(nearest)
     }
 
     /// Members with a vote.
@@ -180,6 +202,14 @@ pub(super) fn is_recent(line: &LogLine) -> bool {
 fn seen_by(view: &PeerView, address: Option<IpAddr>) -> Option<&Connect> {
     let address = address?;
     view.peer_ports.iter().find(|(of, _)| *of == address).map(|(_, connect)| connect)
+}
+
+/// All of several peers open a connection and never finish a handshake, while our own etcd does: not all of them hang, large packets are
+/// lost. A disk that hangs does not hold up a handshake.
+fn all_hang(reaches: &mut [Reach<'_>], etcd: Etcd<'_>) {
+    if etcd == Etcd::Answers && reaches.len() > 1 && reaches.iter().all(|reach| matches!(reach.kind, Kind::Hung | Kind::Large)) {
+        reaches.iter_mut().for_each(|reach| reach.kind = Kind::Large);
+    }
 }
 
 fn own(evidence: &Evidence) -> Option<&Member> {

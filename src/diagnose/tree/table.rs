@@ -74,8 +74,8 @@ const TABLE: &[Row] = &[
     Row(Layer::Data, Cause::Corrupt, |s| local::alarm(s, "CORRUPT")),
     Row(Layer::Data, Cause::NoSpace, |s| local::alarm(s, "NOSPACE")),
     Row(Layer::Data, Cause::SlowDisk, local::slow_disk),
-    Row(Layer::Host, Cause::HostPaused, |s| s.quorum != Quorum::Yes && local::paused(s).is_some()),
-    Row(Layer::Host, Cause::HostStarved, |s| local::starved(s) && (s.quorum == Quorum::No || local::flaps(s))),
+    Row(Layer::Host, Cause::HostPaused, |s| s.quorum == Quorum::No && local::paused(s).is_some()),
+    Row(Layer::Host, Cause::HostStarved, local::starves),
     Row(Layer::Data, Cause::Learner, local::learner),
     Row(Layer::Standing, Cause::LeaderFlapping, local::flaps),
     Row(Layer::Standing, Cause::KubeletDown, local::kubelet_down),
@@ -95,8 +95,18 @@ pub(super) fn causes(sight: &Sight<'_>) -> (Cause, Vec<Cause>) {
     if causes.is_empty() {
         return (sound(sight), Vec::new());
     }
-    let also = causes.split_off(1);
-    (causes.first().copied().unwrap_or(Cause::Unknown), also)
+    let mut also = causes.split_off(1);
+    let first = causes.first().copied().unwrap_or(Cause::Unknown);
+    also.retain(|other| !explains(first, *other));
+    (first, also)
+}
+
+/// What a cause in one layer brings about in another, and so is not told beside it.
+fn explains(cause: Cause, other: Cause) -> bool {
+    let is_in = |of: Cause, layer: Layer| TABLE.iter().any(|row| row.0 == layer && row.1 == of);
+    (is_in(cause, Layer::Link) && is_in(other, Layer::Network))
+        || (is_in(cause, Layer::Certificate) && other == Cause::InboundBlocked)
+        || (cause == Cause::HostStarved && other == Cause::EtcdHung)
 }
 
 /// No row holds: whether enough was seen to call it healthy.

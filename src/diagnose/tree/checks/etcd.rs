@@ -96,10 +96,8 @@ pub(super) fn container(sight: &Sight<'_>) -> Check {
     }
     match container.state {
         ContainerState::Running => line("etcd_container", Mark::Good, seen, "it runs and stays up", CRICTL_PS),
-        // What answers is stronger than what a runtime lists.
-        _ if sight.etcd == Etcd::Answers => {
-            line("etcd_container", Mark::Unseen, seen, "but etcd answers: it runs in another way", CRICTL_PS)
-        }
+        // What listens is stronger than what a runtime lists.
+        _ if !sight.down() => line("etcd_container", Mark::Unseen, seen, "but etcd listens: it runs in another way", CRICTL_PS),
         ContainerState::Exited | ContainerState::CrashLooping | ContainerState::Absent => {
             line("etcd_container", Mark::Bad, seen, "etcd is down", CRICTL_PS)
         }

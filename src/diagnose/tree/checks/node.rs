@@ -63,7 +63,7 @@ pub(super) fn certificates(sight: &Sight<'_>) -> Vec<Check> {
         Seen::No(why) => vec![unseen("certificates", why, "kubeadm certs check-expiration")],
         Seen::Yes(files) => {
             let now = certificate::now_s(sight);
-            let mut checks: Vec<Check> = files.iter().take(CERTIFICATES_MAX).map(|file| of_file(file, now)).collect();
+            let mut checks: Vec<Check> = files.iter().take(CERTIFICATES_MAX).map(|file| of_file(sight, file, now)).collect();
             if let Some(rest) = files.get(CERTIFICATES_MAX..).filter(|rest| !rest.is_empty()) {
                 let bad = |file: &CertificateFile| {
                     file.content.yes().is_some_and(|content| certificate::of_file(file, content, now).is_some())
@@ -76,7 +76,7 @@ pub(super) fn certificates(sight: &Sight<'_>) -> Vec<Check> {
     }
 }
 
-fn of_file(file: &CertificateFile, now: i64) -> Check {
+fn of_file(sight: &Sight<'_>, file: &CertificateFile, now: i64) -> Check {
     use crate::diagnose::diagnosis::Cause;
     let path = words::shell_word(&file.path);
     let name = format!("certificate {}", words::name(&file.role, None));
@@ -86,7 +86,9 @@ fn of_file(file: &CertificateFile, now: i64) -> Check {
         Seen::No(why) => return line(name, Mark::Unseen, format!("{path} not seen: {why}"), "", by_hand),
     };
     let days = content.not_after.saturating_sub(now) / 86_400;
-    let means = match certificate::of_file(file, content, now) {
+    let fault = certificate::of_file(file, content, now);
+    let mark = if fault.is_some_and(|cause| certificate::counts(sight, cause)) { Mark::Bad } else { Mark::Warn };
+    let means = match fault {
         None if content.not_after.saturating_sub(now) < EXPIRES_SOON_S => {
             return line(name, Mark::Warn, format!("{path} ends in {days} days"), "renew it", by_hand);
         }
@@ -99,7 +101,7 @@ fn of_file(file: &CertificateFile, now: i64) -> Check {
         Some(Cause::CertificateKeyMismatch) => "the key beside it is not its own",
         Some(_) => "it is not good",
     };
-    line(name, Mark::Bad, format!("{path}, subject {}", words::quote(&content.subject)), means, by_hand)
+    line(name, mark, format!("{path}, subject {}", words::quote(&content.subject)), means, by_hand)
 }
 
 /// Clocks of the peers against ours.
@@ -220,7 +222,7 @@ pub(super) fn host(sight: &Sight<'_>) -> Check {
     figures.extend(host.etcd_disk_free.map(|free| format!("{} MiB free for etcd", free >> 20)));
     if let Some(pause) = local::paused(sight) {
         let seen = format!("the node stood still for {} until {} ago", words::ms(pause.length_ms), words::ms(pause.age_ms));
-        let mark = if sight.quorum == Quorum::Yes { Mark::Warn } else { Mark::Bad };
+        let mark = if sight.quorum == Quorum::No { Mark::Bad } else { Mark::Warn };
         return line("host", mark, seen, "its peers took it for dead meanwhile", BY_HAND);
     }
     if figures.is_empty() {
@@ -228,7 +230,8 @@ pub(super) fn host(sight: &Sight<'_>) -> Check {
     }
     let seen = format!("waiting for {}", words::list(&figures));
     if local::starved(sight) {
-        line("host", Mark::Warn, seen, "so hard-pressed that silence means little", BY_HAND)
+        let mark = if local::starves(sight) { Mark::Bad } else { Mark::Warn };
+        line("host", mark, seen, "so hard-pressed that silence means little", BY_HAND)
     } else if host.etcd_disk_free.is_some_and(|free| free < DISK_FREE_WARN) {
         line("host", Mark::Warn, seen, "etcd ends when its disk is full", BY_HAND)
     } else {

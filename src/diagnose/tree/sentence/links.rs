@@ -1,14 +1,14 @@
 //! Sentences about links between members.
 
 use super::etcd_here;
-use crate::diagnose::evidence::{Connect, FilterRule};
+use crate::diagnose::evidence::Connect;
 use crate::diagnose::tree::network;
 use crate::diagnose::tree::reach::{Inbound, Kind, Reach};
-use crate::diagnose::tree::sight::Sight;
+use crate::diagnose::tree::sight::{Etcd, Sight};
 use crate::diagnose::tree::words;
 
 /// Peers of these kinds, with name and address.
-fn peers(sight: &Sight<'_>, kinds: &[Kind]) -> String {
+pub(super) fn peers(sight: &Sight<'_>, kinds: &[Kind]) -> String {
     let named = |reach: &Reach<'_>| words::who(&reach.peer.member.name, reach.peer.member.address);
     words::list(&of(sight, kinds).iter().map(|reach| named(reach)).collect::<Vec<_>>())
 }
@@ -107,6 +107,11 @@ pub(super) fn isolated(sight: &Sight<'_>) -> String {
 /// Nobody can be reached.
 pub(super) fn all_unreachable(sight: &Sight<'_>) -> String {
     let Cut { me, those, ports, how, since, heard, etcd, two } = Cut::new(sight, &[Kind::Cut, Kind::HostDown]);
+    let nsx = if dropped_all_ways(sight) {
+        " (with NSX: whether a firewall group lost its subnets in an upgrade from 4.1 to 4.2)"
+    } else {
+        ""
+    };
     let which = if sight.reaches.len() > 1 {
         "Either this node is cut off or all are cut off from each other: run `fip-watchdog diagnose` on another one to tell."
     } else {
@@ -114,8 +119,16 @@ pub(super) fn all_unreachable(sight: &Sight<'_>) -> String {
     };
     format!(
         "As seen from {me}, {those} cannot be reached on {ports}, {how}{since}{heard}; {etcd}. {which}{two} Nothing to heal here; ask the network team about TCP {ports} between \
-         these addresses, both ways (with NSX: whether a firewall group lost its subnets in an upgrade from 4.1 to 4.2)."
+         these addresses, both ways{nsx}."
     )
+}
+
+/// Both ports of all are dropped or rejected, nothing comes in, and our own etcd is well.
+fn dropped_all_ways(sight: &Sight<'_>) -> bool {
+    let dropped =
+        |connect: Option<&Connect>| connect.is_none_or(|connect| matches!(connect, Connect::TimedOut | Connect::Rejected));
+    let both_ways = |reach: &Reach<'_>| dropped(reach.out()) && dropped(reach.client()) && reach.inbound != Inbound::Alive;
+    sight.etcd == Etcd::Answers && sight.reaches.iter().all(both_ways)
 }
 
 /// Some can, some cannot.
@@ -126,11 +139,11 @@ pub(super) fn some_unreachable(sight: &Sight<'_>) -> String {
     let well = if rest.is_empty() {
         String::new()
     } else {
-        format!(" while {} can be,", names(sight, &[Kind::Fine, Kind::InFails, Kind::ClientPort]))
+        format!(", while {} can be", names(sight, &[Kind::Fine, Kind::InFails, Kind::ClientPort]))
     };
     let views = third_party(sight, &of(sight, &kinds));
     format!(
-        "As seen from {me}, {those} cannot be reached on {ports},{well} {how}{since}{heard}{views}; {etcd}.{two} Nothing to heal here; ask the network team about TCP {ports} between \
+        "As seen from {me}, {those} cannot be reached on {ports}, {how}{since}{heard}{views}{well}; {etcd}.{two} Nothing to heal here; ask the network team about TCP {ports} between \
          {me} and {those}, both ways."
     )
 }
@@ -147,8 +160,7 @@ pub(super) fn host_down(sight: &Sight<'_>) -> String {
 /// What other peers share of the one that we do not reach.
 fn third_party(sight: &Sight<'_>, cut: &[&Reach<'_>]) -> String {
     let addresses: Vec<_> = cut.iter().filter_map(|reach| reach.peer.member.address).collect();
-    let views = sight.reaches.iter().filter_map(|reach| reach.peer.view.as_ref());
-    let of_cut = views.flat_map(|view| {
+    let of_cut = sight.views().flat_map(|view| {
         view.peer_ports.iter().filter(|(address, _)| addresses.contains(address)).map(move |(_, seen)| (view, seen))
     });
     let mut said: Vec<String> = of_cut
@@ -188,7 +200,10 @@ pub(super) fn inbound(sight: &Sight<'_>) -> String {
     let port = reaches.first().map_or(2380, |reach| reach.peer.member.peer_port);
     let own_port = sight.own.map_or(2380, |own| own.peer_port);
     let half_open = reaches.iter().any(|reach| reach.inbound == Inbound::HalfOpen);
-    let inward = if half_open {
+    let told = reaches.iter().all(|reach| reach.peer.inbound.yes().is_none());
+    let inward = if told {
+        "no call from there arrives, as was shared from there"
+    } else if half_open {
         "their SYNs arrive and our answers do not arrive there"
     } else {
         "no live connection from there is to be seen"
@@ -260,80 +275,10 @@ pub(super) fn black_hole(sight: &Sight<'_>) -> String {
         .map(|own| format!(" ({} has an MTU of {})", words::quote(&own.name), own.mtu))
         .unwrap_or_default();
     format!(
-        "Large packets between {}{mtu} and {} are lost while small ones pass: the connection opens, a large exchange stalls; a link on the way has a smaller MTU and \
+        "Large packets between {}{mtu} and {} are lost while small ones pass: the connection opens, a large exchange or the handshake stalls; a link on the way has a smaller MTU and \
          does not say so; {}. Nothing to heal here; ask the network team about the MTU on the way (overlay, VLAN, jumbo frames).",
         sight.me(),
         peers(sight, &[Kind::Large]),
         etcd_here(sight),
     )
-}
-
-/// This node is off the network.
-pub(super) fn link_down(sight: &Sight<'_>) -> String {
-    let what = network::own_interface(sight).filter(|own| !own.running).map_or_else(
-        || "there is no route to any peer".to_owned(),
-        |own| format!("{} is down or without a carrier", words::quote(&own.name)),
-    );
-    format!(
-        "{} is off the network: {what}; {}. Look at the virtual machine's network adapter (connected?) and at the interface's configuration; etcd heals by itself when the link is \
-         back.",
-        sight.me(),
-        etcd_here(sight)
-    )
-}
-
-/// Two stations have one address.
-pub(super) fn duplicate(sight: &Sight<'_>) -> String {
-    let found = sight.evidence.duplicates.yes().map(Vec::as_slice).unwrap_or_default();
-    let found: Vec<String> = found.iter().map(|other| format!("{} for {}", words::quote(&other.mac), other.address)).collect();
-    format!(
-        "Another station answers for this node's address: {}. Packets for {} go to one or the other, so links come and go; {}. Find the station with this MAC (a clone, a restored \
-         virtual machine) and take the address off it.",
-        words::list(&found),
-        sight.me(),
-        etcd_here(sight)
-    )
-}
-
-/// Two interfaces in one subnet.
-pub(super) fn two_interfaces(sight: &Sight<'_>) -> String {
-    let pair = network::two_interfaces(sight).map(|(one, two)| [words::quote(&one.name), words::quote(&two.name)]);
-    let ways = [Kind::Cut, Kind::OutFails, Kind::PeerPort, Kind::HostDown, Kind::InFails];
-    format!(
-        "{} has two interfaces, {}, in the subnet of its peers: packets to {} may leave by the wrong one, and the reverse-path filter drops what comes back; {}. Take the address off \
-         one of them.",
-        sight.me(),
-        words::list(&pair.map(Vec::from).unwrap_or_default()),
-        peers(sight, &ways),
-        etcd_here(sight)
-    )
-}
-
-/// A name that does not resolve.
-pub(super) fn unresolved(sight: &Sight<'_>) -> String {
-    let names: Vec<String> = network::unresolved(sight).unwrap_or_default().iter().map(|name| words::quote(name)).collect();
-    let does = if names.len() > 1 { "do" } else { "does" };
-    format!(
-        "{} in etcd's peer URLs {does} not resolve on {}, so what is named so cannot be called; {}. Mend the name service (or /etc/hosts).",
-        words::list(&names),
-        sight.me(),
-        etcd_here(sight)
-    )
-}
-
-/// This node's own packet filter.
-pub(super) fn firewall(sight: &Sight<'_>) -> String {
-    let rule = network::filter(sight).map(rule).unwrap_or_default();
-    let ways = [Kind::Cut, Kind::OutFails, Kind::PeerPort, Kind::InFails, Kind::ClientPort];
-    format!(
-        "{} itself drops packets of etcd: {rule}, which explains why {} cannot be reached or cannot reach it; {}. Mend the rule on this node; the network is not at fault.",
-        sight.me(),
-        peers(sight, &ways),
-        etcd_here(sight)
-    )
-}
-
-fn rule(rule: &FilterRule) -> String {
-    let counted = rule.packets.map(|packets| format!(" ({packets} packets so far)")).unwrap_or_default();
-    format!("{} has \"{}\"{counted}", words::quote(&rule.place), words::quote(&rule.rule))
 }

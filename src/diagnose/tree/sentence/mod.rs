@@ -3,8 +3,10 @@
 //! It says no more than was seen: from one node's sight alone it begins "as seen from", and what other nodes see is only told when they
 //! shared it.
 
+mod besides;
 mod links;
 mod node;
+mod own;
 mod standing;
 mod trust;
 
@@ -21,6 +23,7 @@ const ALSO_MAX: usize = 3;
 /// The sentence.
 pub(super) fn say(cause: Cause, also: &[Cause], sight: &Sight<'_>, checks: &[Check]) -> String {
     let mut text = main(cause, sight, checks);
+    text.push_str(&besides::peers(cause, sight));
     if !also.is_empty() {
         let also: Vec<String> = also.iter().take(ALSO_MAX).map(|cause| briefly(*cause).to_owned()).collect();
         text.push_str(&format!(" Also: {}.", words::list(&also)));
@@ -46,11 +49,11 @@ fn main(cause: Cause, sight: &Sight<'_>, checks: &[Check]) -> String {
         Cause::PeerEtcdDown => links::etcd_down(sight),
         Cause::PeerEtcdHung => links::etcd_hung(sight),
         Cause::MtuBlackHole => links::black_hole(sight),
-        Cause::LinkDown => links::link_down(sight),
-        Cause::DuplicateAddress => links::duplicate(sight),
-        Cause::TwoInterfaces => links::two_interfaces(sight),
-        Cause::NameUnresolved => links::unresolved(sight),
-        Cause::HostFirewall => links::firewall(sight),
+        Cause::LinkDown => own::link_down(sight),
+        Cause::DuplicateAddress => own::duplicate(sight),
+        Cause::TwoInterfaces => own::two_interfaces(sight),
+        Cause::NameUnresolved => own::unresolved(sight),
+        Cause::HostFirewall => own::firewall(sight),
         Cause::CertificateExpired
         | Cause::CertificateNotYetValid
         | Cause::CertificateWrongCa
@@ -115,6 +118,11 @@ fn etcd_here(sight: &Sight<'_>) -> String {
         }
         (Etcd::Tls(_) | Etcd::Fails(_) | Etcd::Unseen, _) => format!("how etcd on {node} is could not be seen"),
     }
+}
+
+/// Whose fault it is not, where the peers can be reached.
+fn not_the_network(sight: &Sight<'_>) -> &'static str {
+    if network::any_unreachable(sight) { "" } else { " The network is not at fault as far as was seen." }
 }
 
 /// What is bad, for a sentence that has no better reason.

@@ -1,6 +1,6 @@
 //! Sentences about this node, and its etcd, disk and data.
 
-use super::etcd_here;
+use super::{etcd_here, not_the_network};
 use crate::diagnose::evidence::{ContainerState, LogClass, LogLine};
 use crate::diagnose::tree::sight::{Etcd, Sight};
 use crate::diagnose::tree::{local, words};
@@ -16,16 +16,18 @@ pub(super) fn hung(sight: &Sight<'_>) -> String {
     };
     let pid = container.and_then(|container| container.pid).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     format!(
-        "etcd on {}{pid} is there and does not answer: {why}. The network is not at fault. Find what stopped it before anybody restarts it.",
-        sight.me()
+        "etcd on {}{pid} is there and does not answer: {why}.{} Find what stopped it before anybody restarts it.",
+        sight.me(),
+        not_the_network(sight)
     )
 }
 
 /// Its disk does not come back.
 pub(super) fn disk_hung(sight: &Sight<'_>) -> String {
+    let not_the_network = not_the_network(sight);
     format!(
         "The disk of etcd on {} does not come back: what touches its data directory hangs, so etcd hangs with it. Look at the virtual machine's disk and its datastore; restarting etcd \
-         does not help, and the network is not at fault.",
+         does not help.{not_the_network}",
         sight.me()
     )
 }
@@ -34,11 +36,7 @@ pub(super) fn disk_hung(sight: &Sight<'_>) -> String {
 pub(super) fn crash_loops(sight: &Sight<'_>) -> String {
     let times = sight.container().and_then(|container| container.restarts).filter(|times| *times > 0);
     let times = times.map(|times| format!(", {times} times so far")).unwrap_or_default();
-    format!(
-        "etcd on {} starts and ends again and again{times}{}. Its log says why; the network is not the first suspect.",
-        sight.me(),
-        last_line(sight)
-    )
+    format!("etcd on {} starts and ends again and again{times}{}. Its log says why.", sight.me(), last_line(sight))
 }
 
 /// It is not there.
@@ -47,16 +45,17 @@ pub(super) fn down(sight: &Sight<'_>) -> String {
     let what = match container.map(|container| container.state) {
         Some(ContainerState::Absent) => "there is no container or process of etcd".to_owned(),
         Some(ContainerState::Exited) => {
-            let code = container.and_then(|container| container.exit_code).map(|code| format!(" with exit code {code}"));
+            let code = container.and_then(|container| container.exit_code).map(|code| format!(" with exit code {code},"));
             let ago = container.and_then(|container| container.age_ms).map(|age| format!(" {} ago", words::ms(age)));
             format!("its container ended{}{}", code.unwrap_or_default(), ago.unwrap_or_default())
         }
         Some(ContainerState::Running | ContainerState::CrashLooping) | None => "nothing listens on its client port".to_owned(),
     };
     format!(
-        "etcd on {} is down: {what}{}. Look at its manifest in /etc/kubernetes/manifests and at the kubelet; that is not the network's fault.",
+        "etcd on {} is down: {what}{}. Look at its manifest in /etc/kubernetes/manifests and at the kubelet.{}",
         sight.me(),
-        last_line(sight)
+        last_line(sight),
+        not_the_network(sight)
     )
 }
 
@@ -194,10 +193,11 @@ pub(super) fn slow_disk(sight: &Sight<'_>) -> String {
         format!("{} (good: under 10 ms)", words::list(&figures))
     };
     format!(
-        "The disk of etcd on {} is slow: {figures}{}, so heartbeats go out late; {}. Look at the datastore and at what else writes on it; the network is not at fault.",
+        "The disk of etcd on {} is slow: {figures}{}, so heartbeats go out late; {}. Look at the datastore and at what else writes on it.{}",
         sight.me(),
         said(local::slow_by_log(sight)),
-        etcd_here(sight)
+        etcd_here(sight),
+        not_the_network(sight)
     )
 }
 

@@ -10,7 +10,14 @@ use crate::diagnose::tree::words;
 /// All is well.
 pub(super) fn healthy(sight: &Sight<'_>, checks: &[Check]) -> String {
     let me = sight.me();
-    if sight.reaches.is_empty() && sight.voters().is_none_or(|voters| voters < 2) {
+    if sight.voters().is_none() && sight.reaches.is_empty() {
+        return format!(
+            "etcd is healthy as seen from {me}, {}, but which members there are could not be seen.{}",
+            leader(sight),
+            unseen(checks)
+        );
+    }
+    if sight.reaches.is_empty() && sight.voters() == Some(1) {
         return format!(
             "etcd on {me} is healthy: the only member, so there is no other to reach and none to lose.{}",
             unseen(checks)

@@ -1,6 +1,6 @@
 //! Sentences about certificates and clocks.
 
-use super::etcd_here;
+use super::{etcd_here, not_the_network};
 use crate::diagnose::diagnosis::Cause;
 use crate::diagnose::evidence::{Certificate, CertificateFile};
 use crate::diagnose::tree::certificate::{Place, fault, now_s};
@@ -34,7 +34,7 @@ pub(super) fn certificate(cause: Cause, sight: &Sight<'_>) -> String {
         }
         None => (format!("On {}, {}", sight.me(), what(cause)), remedy(cause, "on this node")),
     };
-    format!("{seen}; {etcd}. {remedy} The network is not at fault as far as was seen.")
+    format!("{seen}; {etcd}. {remedy}{}", not_the_network(sight))
 }
 
 fn of_file(cause: Cause, sight: &Sight<'_>, file: &CertificateFile, content: &Certificate) -> String {
@@ -66,7 +66,7 @@ fn of_file(cause: Cause, sight: &Sight<'_>, file: &CertificateFile, content: &Ce
 
 /// (cause, of a certificate in a file, in general)
 const WHAT: [(Cause, &str, &str); 7] = [
-    (Cause::CertificateExpired, "has expired", "a certificate has expired"),
+    (Cause::CertificateExpired, "expired", "a certificate has expired"),
     (Cause::CertificateNotYetValid, "is not valid yet", "a certificate is not valid yet, or a clock is wrong"),
     (Cause::CertificateWrongCa, "is not signed by the CA beside it", "a certificate is of another CA"),
     (Cause::CertificateWrongName, "does not name this node's address", "a certificate does not name the address that is called"),
