@@ -31,13 +31,19 @@ pub(super) struct Opened {
     pub(super) took: Duration,
 }
 
-/// Connects. With `segment_max`, neither side sends segments with more bytes of data than that (TCP_MAXSEG, tcp(7)).
+/// Room for two or three small segments, doubled by the kernel: a sender cannot put more of them into one frame and leave the cutting to
+/// its network card. Virtual switches see such frames whole.
+const SMALL_BUFFER: u32 = 2048;
+
+/// Connects. With `segment_max`, neither side sends segments with more bytes of data than that (TCP_MAXSEG, tcp(7)), nor many at once.
 pub(super) async fn open(address: SocketAddr, segment_max: Option<u32>, deadline: Duration) -> (Opened, Option<TcpStream>) {
     let begun = clock::now();
     let connected = timeout(deadline, async {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         if let Some(bytes) = segment_max {
             SockRef::from(&socket).set_tcp_mss(bytes)?;
+            socket.set_recv_buffer_size(SMALL_BUFFER)?;
+            socket.set_nodelay(true)?;
         }
         socket.connect(address).await
     })

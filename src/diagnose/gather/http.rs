@@ -5,6 +5,7 @@
 //! answer without a length is read there only as far as it is needed. Invariant: never more than the head's and the body's bound is kept.
 
 use std::io::{Error, ErrorKind, Result};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -14,6 +15,11 @@ const HEAD_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
 /// Longer than a full segment at the largest usual MTU, 9000: such a request does not fit into small packets only.
 pub(super) const LARGE: usize = 10_000;
+
+/// With what TLS and TCP add, a packet of 576 bytes.
+const PIECE: usize = 480;
+/// Longer than a round trip between the nodes of a cluster.
+const PIECES_APART: Duration = Duration::from_millis(2);
 
 /// What was answered.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,6 +45,16 @@ pub(super) fn closing(host: &str, path: &str) -> String {
 /// the cleaned path, in its head and in its body. What it answers does not matter; [`LARGE`] bytes of the body are enough.
 pub(super) fn large(host: &str) -> String {
     closing(host, &format!("/./version/{}", "x".repeat(LARGE)))
+}
+
+/// Sends a request in pieces, each of which has left before the next is there, so that no two make one frame. Has no deadline.
+pub(super) async fn send_apart<S: AsyncWrite + Unpin>(stream: &mut S, request: &[u8]) -> Result<()> {
+    for piece in request.chunks(PIECE) {
+        stream.write_all(piece).await?;
+        stream.flush().await?;
+        tokio::time::sleep(PIECES_APART).await;
+    }
+    Ok(())
 }
 
 /// Sends `request` and reads the answer. Has no deadline.

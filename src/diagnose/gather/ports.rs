@@ -100,12 +100,14 @@ struct Talk {
     offset_ms: Option<i64>,
     answered: bool,
     large: Option<Instant>,
+    /// Whether it is the one in small packets.
+    apart: bool,
     failed: Option<Tls>,
 }
 
 /// Talks, and when that stalls, once more in small packets.
 async fn talk_twice(target: &Target, client: &Client, stream: TcpStream, until: Instant, port: Port) -> Port {
-    let (mut plain, mut small) = (Talk::default(), Talk::default());
+    let (mut plain, mut small) = (Talk::default(), Talk { apart: true, ..Talk::default() });
     {
         let mut first = pin!(talk(target, client, stream, &mut plain));
         let stalled = timeout_at(until.min(Instant::now() + STALL), &mut first).await.is_err();
@@ -159,7 +161,12 @@ async fn exchange(target: &Target, client: &Client, stream: TcpStream, talked: &
     talked.offset_ms = answer.date.and_then(|date| offset_ms(date, asked, clock::wall()));
     if target.remote {
         let question = http::large(&target.host);
-        http::ask(&mut stream, question.as_bytes(), http::LARGE).await.map_err(|error| tls::classify(&error, true))?;
+        let mut question = question.as_bytes();
+        if talked.apart {
+            http::send_apart(&mut stream, question).await.map_err(|error| tls::classify(&error, true))?;
+            question = &[];
+        }
+        http::ask(&mut stream, question, http::LARGE).await.map_err(|error| tls::classify(&error, true))?;
         talked.large = Some(Instant::now());
     }
     Ok(())
