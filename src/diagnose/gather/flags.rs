@@ -86,13 +86,16 @@ pub(super) fn read(manifest: &Path) -> Result<Flags, String> {
     of_process().ok_or_else(|| format!("{}: {why}, and no process of etcd is to be seen", manifest.display()))
 }
 
-/// The flags of a process called etcd.
+/// The flags of a process called etcd in this network: a member runs in the host's, the etcd of some pod in its pod's.
 fn of_process() -> Option<Flags> {
+    let network = |process: &Path| std::fs::read_link(process.join("ns/net")).ok();
+    let own = network(Path::new("/proc/thread-self"));
     std::fs::read_dir("/proc").ok()?.take(PROCESSES_MAX).flatten().find_map(|entry| {
         let is_process = entry.file_name().to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
         let directory = is_process.then(|| entry.path())?;
         let name = small_file::read(&directory.join("comm"), 64).ok()?;
-        (name.as_slice() == b"etcd\n").then_some(())?;
+        let elsewhere = network(&directory).is_some_and(|network| own.as_ref().is_some_and(|own| *own != network));
+        (name.as_slice() == b"etcd\n" && !elsewhere).then_some(())?;
         Flags::of_command(&small_file::read(&directory.join("cmdline"), COMMAND_BYTES_MAX).ok()?)
     })
 }
