@@ -206,30 +206,46 @@ async fn a_socket_that_nobody_serves_or_that_is_not_there_is_named() {
     assert!(dead.contains("cri.sock cannot be reached: Connection refused"), "{dead}");
 }
 
-#[tokio::test]
-async fn a_runtime_that_hangs_or_is_none_is_given_up_and_leaves_nothing_behind() {
-    let hung = Runs::start(Fake::<false>(Store { hangs: true, ..store() }));
-    // A listener whose owner is stopped: the kernel accepts for it.
-    let dir = tempfile::tempdir().unwrap();
-    let stopped = dir.path().join("cri.sock");
-    let _listener = UnixListener::bind(&stopped).unwrap();
-    for socket in [&hung.socket, &stopped] {
-        for _ in 0..5 {
-            assert!(tokio::time::timeout(Duration::from_millis(50), runs(socket, "kube-system", "etcd")).await.is_err());
+/// Connections to that socket whose server has taken them (state 03); they go when the client hangs up.
+fn clients(socket: &Path) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/unix").unwrap();
+    let name = socket.to_str().unwrap();
+    table.lines().filter(|line| line.ends_with(name) && line.split_whitespace().nth(5) == Some("03")).count()
+}
+
+async fn until_clients(socket: &Path, wanted: usize) {
+    for _ in 0..6000 {
+        if clients(socket) == wanted {
+            return;
         }
-        let clients = || {
-            let table = std::fs::read_to_string("/proc/self/net/unix").unwrap();
-            // Connected (state 03) ends of this socket: a client that hung up has left its server's end alone.
-            table.lines().filter(|line| line.ends_with(socket.to_str().unwrap())).filter(|line| line.contains(" 03 ")).count()
-        };
-        for tries in 0.. {
-            if socket == &stopped || clients() == 0 {
-                break;
-            }
-            assert!(tries < 2000, "{} connections of clients that gave up", clients());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    panic!("{} connections, not {wanted}", clients(socket));
+}
+
+#[tokio::test]
+async fn a_question_that_is_given_up_leaves_no_connection_to_a_runtime_that_hangs() {
+    let hung = Runs::start(Fake::<false>(Store { hangs: true, ..store() }));
+    let ask = || {
+        let socket = hung.socket.clone();
+        tokio::spawn(async move { runs(&socket, "kube-system", "etcd").await })
+    };
+    let questions: Vec<_> = (0..5).map(|_| ask()).collect();
+    until_clients(&hung.socket, questions.len()).await;
+    for question in questions {
+        question.abort();
+    }
+    until_clients(&hung.socket, 0).await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_stopped_is_waited_for_only_as_long_as_the_caller_likes() {
+    // The kernel accepts for it.
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("cri.sock");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let asked = tokio::time::timeout(Duration::from_millis(50), runs(&socket, "kube-system", "etcd")).await;
+    assert!(asked.is_err(), "{asked:?}");
 }
 
 #[test]
