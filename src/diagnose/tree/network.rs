@@ -79,27 +79,25 @@ fn in_subnet(held: IpAddr, prefix: u8, other: IpAddr) -> bool {
     }
 }
 
-/// A rule of this node's own filter that explains what fails.
-///
-/// A rule that names a port of etcd or a peer does. A bare `drop` at the end of a chain drops much besides etcd, so it explains only what
-/// fails in its own direction alone. A rule that has not counted a packet explains nothing.
+/// A rule of this node's own filter that explains what fails: it stops packets of etcd (or it would not be in the evidence), in a direction
+/// that fails, and has counted some.
 pub(super) fn filter<'a>(sight: &Sight<'a>) -> Option<&'a FilterRule> {
     use Kind::{ClientPort, Cut, InFails, OutFails, PeerPort};
-    let rules = sight.evidence.filters.yes()?;
     let out = sight.reaches.iter().any(|reach| matches!(reach.kind, Cut | OutFails | PeerPort | ClientPort));
-    let inward = sight.reaches.iter().any(|reach| reach.kind == InFails);
-    let explains = |rule: &&FilterRule| {
-        let (place, text) = (rule.place.to_ascii_lowercase(), rule.rule.to_ascii_lowercase());
-        let names = text.contains("2380") || text.contains("2379") || sight.reaches.iter().any(|reach| names_peer(&text, reach));
-        let of_direction = (out && place.contains("output")) || (inward && place.contains("input"));
-        rule.packets != Some(0) && (of_direction || (names && (inward || out)))
-    };
-    rules.iter().find(explains)
+    let silent = |reach: &Reach<'_>| reach.inbound == Inbound::Silent && matches!(reach.kind, Cut | PeerPort | InFails);
+    let inward = sight.reaches.iter().any(silent);
+    let explains = |rule: &&FilterRule| rule.packets != Some(0) && ((out && stops_output(rule)) || (inward && stops_input(rule)));
+    sight.evidence.filters.yes()?.iter().find(explains)
 }
 
-fn names_peer(rule: &str, reach: &Reach<'_>) -> bool {
-    let Some(address) = reach.peer.member.address.map(|address| address.to_string()) else { return false };
-    rule.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == ':')).any(|word| word == address)
+/// It stops what goes out: its chain, or the direction beside it, says so.
+fn stops_output(rule: &FilterRule) -> bool {
+    rule.place.to_ascii_lowercase().contains("output")
+}
+
+/// It stops what comes in.
+pub(super) fn stops_input(rule: &FilterRule) -> bool {
+    rule.place.to_ascii_lowercase().contains("input")
 }
 
 /// The directions that do not work.

@@ -49,7 +49,8 @@ pub(super) fn down(sight: &Sight<'_>) -> String {
             let ago = container.and_then(|container| container.age_ms).map(|age| format!(" {} ago", words::ms(age)));
             format!("its container ended{}{}", code.unwrap_or_default(), ago.unwrap_or_default())
         }
-        Some(ContainerState::Running | ContainerState::CrashLooping) | None => "nothing listens on its client port".to_owned(),
+        Some(ContainerState::Running) => "its process runs, but nothing listens on its client port".to_owned(),
+        Some(ContainerState::CrashLooping) | None => "nothing listens on its client port".to_owned(),
     };
     format!(
         "etcd on {} is down: {what}{}. Look at its manifest in /etc/kubernetes/manifests and at the kubelet.{}",

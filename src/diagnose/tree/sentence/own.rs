@@ -73,12 +73,19 @@ pub(super) fn unresolved(sight: &Sight<'_>) -> String {
 
 /// This node's own packet filter.
 pub(super) fn firewall(sight: &Sight<'_>) -> String {
-    let rule = network::filter(sight).map(rule).unwrap_or_default();
+    let found = network::filter(sight);
+    let (rule, inward) = (found.map(rule).unwrap_or_default(), found.is_some_and(network::stops_input));
     let ways = [Kind::Cut, Kind::OutFails, Kind::PeerPort, Kind::InFails, Kind::ClientPort];
+    let (those, out_fails) = (peers(sight, &ways), network::any(sight, Kind::Cut) || network::any(sight, Kind::PeerPort));
+    let why = match (inward, out_fails) {
+        (true, true) => format!("{those} cannot reach it and, where they have the same rule, cannot be reached"),
+        (true, false) => format!("{those} cannot reach it"),
+        (false, _) => format!("{those} cannot be reached"),
+    };
     format!(
-        "{} itself drops packets of etcd: {rule}, which explains why {} cannot be reached or cannot reach it; {}. Mend the rule on this node; the network is not at fault.",
+        "{} itself drops packets of etcd: {rule}, which explains why {}; {}. Mend the rule on this node first, then look again.",
         sight.me(),
-        peers(sight, &ways),
+        why,
         etcd_here(sight)
     )
 }

@@ -66,7 +66,7 @@ fn of_file(cause: Cause, sight: &Sight<'_>, file: &CertificateFile, content: &Ce
 
 /// (cause, of a certificate in a file, in general)
 const WHAT: [(Cause, &str, &str); 7] = [
-    (Cause::CertificateExpired, "expired", "a certificate has expired"),
+    (Cause::CertificateExpired, "has expired,", "a certificate has expired"),
     (Cause::CertificateNotYetValid, "is not valid yet", "a certificate is not valid yet, or a clock is wrong"),
     (Cause::CertificateWrongCa, "is not signed by the CA beside it", "a certificate is of another CA"),
     (Cause::CertificateWrongName, "does not name this node's address", "a certificate does not name the address that is called"),
