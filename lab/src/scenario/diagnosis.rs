@@ -22,6 +22,9 @@ const SENTENCE_CHARS_MAX: usize = 2000;
 pub struct Wish {
     /// The cause.
     pub cause: DiagnosisName,
+    /// Or one of these, where it depends on the moment, as while the kernel still believes in a neighbour.
+    #[serde(default)]
+    pub or: Vec<DiagnosisName>,
     /// The kind of fault.
     pub outcome: Option<OutcomeName>,
     /// Parts of the sentence; `$F` in them becomes the node's name.
@@ -57,7 +60,7 @@ impl Wish {
     /// Why it is not what was found; none if it is.
     #[must_use]
     pub fn lacks(&self, found: &Diagnosis, variables: &BTreeMap<String, Node>) -> Option<String> {
-        if found.cause != self.cause.0 {
+        if found.cause != self.cause.0 && self.or.iter().all(|other| found.cause != other.0) {
             return Some(format!("the cause is {}", found.cause));
         }
         if let Some(outcome) = self.outcome.as_ref().filter(|outcome| found.outcome != outcome.0) {
@@ -178,6 +181,8 @@ mod tests {
         let whole = "{ cause: inbound_blocked, outcome: network, says: [\"$F does not reach $L\"], links: [{ from: $F, to: $L, port: 2380 }] }";
         assert_eq!(lacks(whole), None);
         assert_eq!(lacks("{ cause: inbound_blocked }"), None);
+        assert_eq!(lacks("{ cause: link_down, or: [inbound_blocked] }"), None);
+        assert!(lacks("{ cause: outbound_blocked, or: [link_down] }").is_some());
         assert!(lacks("{ cause: outbound_blocked }").unwrap().contains("inbound_blocked"));
         assert!(lacks("{ cause: inbound_blocked, outcome: node }").unwrap().contains("network"));
         assert!(lacks("{ cause: inbound_blocked, says: [\"$L does not reach\"] }").unwrap().contains("cp1 does not reach"));
