@@ -54,7 +54,22 @@ fn of_tls(how: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::time::Moment;
     use super::*;
+
+    #[test]
+    fn our_own_refusal_is_enough_and_any_other_fault_of_etcd_is_not() {
+        let unread: Reading<HeartbeatView> = Reading::Unknown("no log".to_owned());
+        for (fault, suspected) in [
+            (EtcdFault::Tls("certificate expired".to_owned()), true),
+            (EtcdFault::Refused, false),
+            (EtcdFault::TimedOut, false),
+            (EtcdFault::Other("certificate".to_owned()), false),
+        ] {
+            let etcd = Reading::Fresh { value: EtcdView::Unreachable(fault), at: Moment::default() };
+            assert_eq!(is_suspected(&etcd, &unread), suspected, "{etcd:?}");
+        }
+    }
 
     #[test]
     fn failures_of_tls_are_told_from_others_however_the_trace_shows_them() {

@@ -65,6 +65,8 @@ fn another_content_is_changed_until_a_loop_that_began_after_it_beats() {
     }
     memory.note(&seen(Some("b"), 140, None), at(140));
     assert_eq!(memory.changed_since(), Some(at(100)));
+    memory.note(&seen(Some("b"), 140, Some(140)), at(141));
+    assert_eq!(memory.changed_since(), Some(at(100)), "read with the log's first look, it may have ended before");
     memory.note(&seen(Some("b"), 140, Some(145)), at(145));
     assert_eq!((memory.known_good(), memory.changed_since()), (Some("b"), None));
 }

@@ -7,7 +7,6 @@
 #[must_use]
 pub fn explain(detail: &str) -> String {
     match exit_status(detail).and_then(meaning) {
-        Some(meaning) if detail.is_empty() => meaning.to_owned(),
         Some(meaning) => format!("{detail}, which means that {meaning}"),
         None => detail.to_owned(),
     }
