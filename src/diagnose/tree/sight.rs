@@ -128,10 +128,11 @@ impl<'a> Sight<'a> {
             && self.container().is_some_and(|container| container.frozen || matches!(container.process_state, Some('T' | 't')))
     }
 
-    /// Its disk does not come back.
+    /// Its disk does not come back. Status is answered from memory: a member that waits for its log answers it, and has no quorum.
     pub(super) fn disk_hangs(&self) -> bool {
         let waits = self.container().is_some_and(|container| container.process_state == Some('D'));
-        self.evidence.host.yes().is_some_and(|host| host.etcd_disk_hangs) || (waits && self.etcd == Etcd::Silent)
+        self.evidence.host.yes().is_some_and(|host| host.etcd_disk_hangs)
+            || (waits && (self.etcd == Etcd::Silent || self.quorum == Quorum::No))
     }
 
     /// A line of a class that is not older than a minute, or has no stamp.
