@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use super::reach::{Kind, Reach, VIEW_MS_MAX};
 use super::words;
 use crate::diagnose::evidence::{
-    Connect, Container, ContainerState, Evidence, LogClass, LogLine, Member, MemberId, Peer, PeerView, StatusAnswer, Tls,
+    Connect, Container, ContainerState, Evidence, LogClass, LogLine, Member, MemberId, Peer, PeerView, Port, Seen, StatusAnswer,
+    Tls,
 };
 
 /// A line of etcd's log that is older than this says nothing of now, in milliseconds. etcd repeats what goes on within 30 s.
@@ -29,6 +30,8 @@ pub(super) enum Etcd<'a> {
     Refuses,
     /// It takes the connection and says nothing, or does not even take it.
     Silent,
+    /// It serves its peers, and no client yet: after a start etcd waits until a quorum has heard of it (`EtcdServer.ReadyNotify`).
+    Waits,
     /// It and this watchdog do not agree on TLS.
     Tls(&'a str),
     /// It failed in another way.
@@ -101,7 +104,7 @@ impl<'a> Sight<'a> {
     /// etcd does not serve: it refuses, or it ended.
     pub(super) fn down(&self) -> bool {
         match self.etcd {
-            Etcd::Answers | Etcd::Tls(_) | Etcd::Silent => false,
+            Etcd::Answers | Etcd::Waits | Etcd::Tls(_) | Etcd::Silent => false,
             Etcd::Refuses => true,
             Etcd::Fails(_) | Etcd::Unseen if self.listens() => false,
             Etcd::Fails(_) | Etcd::Unseen => self.container().is_some_and(|container| container.state != ContainerState::Running),
@@ -221,7 +224,23 @@ fn own(evidence: &Evidence) -> Option<&Member> {
     members.own_id.and_then(by_id).or_else(by_status).or_else(by_name)
 }
 
+/// A handshake on its peer port is answered and one on its client port is not: the process runs, and has not begun to serve clients. One that
+/// is stopped answers neither; one whose disk hangs answers both.
+fn waits(evidence: &Evidence) -> bool {
+    let tls = |port: &Seen<Port>| port.yes().and_then(|port| port.tls.clone());
+    tls(&evidence.own_client_port) == Some(Tls::TimedOut) && tls(&evidence.own_peer_port) == Some(Tls::Answered)
+}
+
 fn etcd(evidence: &Evidence) -> Etcd<'_> {
+    match asked(evidence) {
+        Etcd::Silent if waits(evidence) => Etcd::Waits,
+        other @ (Etcd::Answers | Etcd::Refuses | Etcd::Silent | Etcd::Waits | Etcd::Tls(_) | Etcd::Fails(_) | Etcd::Unseen) => {
+            other
+        }
+    }
+}
+
+fn asked(evidence: &Evidence) -> Etcd<'_> {
     if let Some(status) = evidence.status.yes() {
         return match &status.answer {
             StatusAnswer::Answered => Etcd::Answers,
@@ -246,6 +265,8 @@ fn quorum(evidence: &Evidence) -> Quorum {
     let from_metrics = match has_leader {
         Some(true) => Quorum::Yes,
         Some(false) => Quorum::No,
+        // It would serve if it had one.
+        None if waits(evidence) => Quorum::No,
         None => Quorum::Unseen,
     };
     let Some(status) = evidence.status.yes().filter(|status| status.answer == StatusAnswer::Answered) else {

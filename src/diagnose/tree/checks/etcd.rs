@@ -221,6 +221,11 @@ pub(super) fn status(sight: &Sight<'_>) -> Check {
             }
         }
         (Etcd::Refuses, _) => (Mark::Bad, "connection refused".to_owned(), "nothing listens"),
+        (Etcd::Waits, _) => (
+            Mark::Bad,
+            "it serves its peers and no client yet".to_owned(),
+            "since its last start it has had no quorum; the process is well",
+        ),
         (Etcd::Silent, _) => (Mark::Bad, "no answer in time".to_owned(), "the process or its disk hangs"),
         (Etcd::Tls(text), _) => (Mark::Bad, format!("TLS fails: {}", words::quote(text)), "a certificate is at fault"),
         (Etcd::Fails(text), _) => (Mark::Bad, words::quote(text), ""),

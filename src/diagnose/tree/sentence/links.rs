@@ -128,7 +128,7 @@ fn dropped_all_ways(sight: &Sight<'_>) -> bool {
     let dropped =
         |connect: Option<&Connect>| connect.is_none_or(|connect| matches!(connect, Connect::TimedOut | Connect::Rejected));
     let both_ways = |reach: &Reach<'_>| dropped(reach.out()) && dropped(reach.client()) && reach.inbound != Inbound::Alive;
-    sight.etcd == Etcd::Answers && sight.reaches.iter().all(both_ways)
+    matches!(sight.etcd, Etcd::Answers | Etcd::Waits) && sight.reaches.iter().all(both_ways)
 }
 
 /// Some can, some cannot.

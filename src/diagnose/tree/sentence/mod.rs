@@ -110,6 +110,9 @@ fn etcd_here(sight: &Sight<'_>) -> String {
         (Etcd::Answers, Quorum::No) => format!("etcd on {node} itself runs and answers, and has no quorum"),
         (Etcd::Answers, Quorum::Unseen) => format!("etcd on {node} runs and answers"),
         (Etcd::Refuses, _) => format!("nothing listens on {node}'s own client port"),
+        (Etcd::Waits, _) => {
+            format!("etcd on {node} itself runs, and since its last start serves no client before it has a quorum")
+        }
         (Etcd::Silent, _) => format!("etcd on {node} does not answer"),
         (Etcd::Tls(_) | Etcd::Fails(_) | Etcd::Unseen, _)
             if sight.container().is_some_and(|c| c.state == ContainerState::Running) =>

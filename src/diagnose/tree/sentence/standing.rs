@@ -62,7 +62,7 @@ pub(super) fn flapping(sight: &Sight<'_>) -> String {
 /// Not told.
 pub(super) fn unknown(sight: &Sight<'_>, checks: &[Check]) -> String {
     let (me, bad) = (sight.me(), bad(checks));
-    if sight.quorum == Quorum::No && sight.etcd == super::Etcd::Answers {
+    if sight.quorum == Quorum::No && matches!(sight.etcd, super::Etcd::Answers | super::Etcd::Waits) {
         return format!(
             "etcd on {me} runs and has no quorum, and nothing that was seen from here says why: an election may be under way, or the fault is on another node. Run this again in some \
              seconds, then `fip-watchdog diagnose` on the others."
