@@ -52,7 +52,7 @@ fn between(from_ns: i64, to_ns: i64) -> Option<u64> {
     if from_ns <= 0 || ms < -WOBBLE_MS { None } else { Some(u64::try_from(ms).unwrap_or(0)) }
 }
 
-/// Adds what etcd's log tells of its starts, where there was no runtime to count them.
+/// Adds what etcd's log tells of its starts, the first of which is no restart, where there was no runtime to count them.
 #[must_use]
 pub fn with_log(container: Container, log: &EtcdLog) -> Container {
     let starts: u32 = log.lines.iter().filter(|line| line.class == LogClass::Start).map(|line| line.count).sum();
@@ -66,7 +66,7 @@ pub fn with_log(container: Container, log: &EtcdLog) -> Container {
         ContainerState::CrashLooping => true,
     };
     let state = if loops { ContainerState::CrashLooping } else { container.state };
-    Container { state, restarts: container.restarts.max(Some(starts)), ..container }
+    Container { state, restarts: container.restarts.max(Some(starts - 1)), ..container }
 }
 
 #[cfg(test)]
@@ -152,12 +152,12 @@ mod tests {
         use ContainerState::{Absent, CrashLooping, Running};
         let process = |state| Container { source: "process".to_owned(), state, age_ms: Some(1000), ..Container::default() };
         for (container, log, expected) in [
-            (process(Running), log(1, 500), (Running, Some(1))),
-            (process(Running), log(2, 500), (Running, Some(2))),
-            (process(Running), log(3, 500), (CrashLooping, Some(3))),
-            (Container { age_ms: Some(3_600_000), ..process(Running) }, log(3, 500), (Running, Some(3))),
-            (process(Absent), log(1, 500), (Absent, Some(1))),
-            (process(Absent), log(2, 500), (CrashLooping, Some(2))),
+            (process(Running), log(1, 500), (Running, Some(0))),
+            (process(Running), log(2, 500), (Running, Some(1))),
+            (process(Running), log(3, 500), (CrashLooping, Some(2))),
+            (Container { age_ms: Some(3_600_000), ..process(Running) }, log(3, 500), (Running, Some(2))),
+            (process(Absent), log(1, 500), (Absent, Some(0))),
+            (process(Absent), log(2, 500), (CrashLooping, Some(1))),
             (process(Absent), log(9, 5_000_000), (Absent, None)),
             (Container { source: "cri".to_owned(), ..process(Running) }, log(9, 500), (Running, None)),
             (process(Running), EtcdLog::default(), (Running, None)),

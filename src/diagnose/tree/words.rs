@@ -30,6 +30,11 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
+/// How often: `once`, `3 times`.
+pub(super) fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
 /// A text of another program.
 pub(super) fn quote(text: &str) -> String {
     clip(text, QUOTE_BYTES_MAX)

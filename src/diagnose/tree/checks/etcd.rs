@@ -73,7 +73,8 @@ pub(super) fn container(sight: &Sight<'_>) -> Check {
     let age = container.age_ms.map(|age| format!(" for {}", words::ms(age))).unwrap_or_default();
     let ended = container.age_ms.map(|age| format!(" {} ago", words::ms(age))).unwrap_or_default();
     let restarts =
-        container.restarts.filter(|restarts| *restarts > 0).map(|restarts| format!(", {restarts} restarts")).unwrap_or_default();
+        container.restarts.filter(|restarts| *restarts > 0).map(|restarts| format!(", restarted {}", words::times(restarts)));
+    let restarts = restarts.unwrap_or_default();
     let pid = container.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
     let state = match container.state {
         ContainerState::Running => format!("running{age}{pid}{restarts}"),
@@ -152,7 +153,7 @@ fn one(line: &LogLine) -> String {
     };
     let peer = line.peer.map(|peer| format!(" ({peer})")).unwrap_or_default();
     let age = line.newest_age_ms.map(|age| format!(", last {} ago", words::ms(age))).unwrap_or_default();
-    format!("{what}{peer} {} times{age}", line.count)
+    format!("{what}{peer} {}{age}", words::times(line.count))
 }
 
 /// Own 2379 and 2380.
