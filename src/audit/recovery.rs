@@ -19,7 +19,7 @@ pub struct Recovery {
     pub lasted: Duration,
     /// The verdicts that there were meanwhile.
     pub verdicts: Vec<Verdict>,
-    /// What the last diagnosis found.
+    /// The last one that a diagnosis said.
     pub cause: Option<Cause>,
     /// Where the FIP was.
     pub fip: FipLoss,

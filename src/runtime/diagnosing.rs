@@ -4,13 +4,14 @@
 //! Invariant: nothing here changes what the loop decides, and nothing here waits.
 
 use super::supervisor::Supervisor;
-use super::trouble::Look;
+use super::trouble::{Finding, Look};
 use super::world::World;
 use crate::audit::{AuditEvent, EventKind};
 use crate::control::diagnosis::LastDiagnosis;
 use crate::decision::observation::Observation;
 use crate::decision::plan::Decision;
 use crate::decision::time::Moment;
+use crate::decision::verdict::Verdict;
 use crate::diagnose::Diagnosed;
 
 impl<W: World> Supervisor<W> {
@@ -24,6 +25,9 @@ impl<W: World> Supervisor<W> {
                 last.recovered_at.get_or_insert(now);
             }
         }
+        if let Some((verdict, finding)) = self.trouble.settled(now) {
+            self.say_finding(verdict, finding);
+        }
         if !self.parts.executor.is_diagnosing() && self.trouble.is_due(now) {
             self.parts.executor.diagnose(&self.parts.policy);
         }
@@ -32,12 +36,19 @@ impl<W: World> Supervisor<W> {
         }
     }
 
-    /// A diagnosis that ended: for `status`, and for the audit if it is news.
+    /// A diagnosis that ended.
     pub(super) fn take_diagnosed(&mut self, diagnosed: Box<Diagnosed>) {
-        if let Some(verdict) = self.trouble.news(&diagnosed.diagnosis) {
+        if let Some((verdict, finding)) = self.trouble.found(diagnosed) {
+            self.say_finding(verdict, finding);
+        }
+    }
+
+    /// For `status`, and for the audit if it is news.
+    fn say_finding(&mut self, verdict: Verdict, finding: Finding) {
+        let Finding { diagnosed, is_new } = finding;
+        if is_new {
             self.parts.audit.emit(&AuditEvent::Diagnosed { verdict, diagnosed: diagnosed.clone() });
         }
-        let recovered_at = if self.trouble.is_on() { None } else { Some(diagnosed.ended_at) };
-        self.diagnosis = Some(LastDiagnosis { diagnosed, recovered_at });
+        self.diagnosis = Some(LastDiagnosis { diagnosed, recovered_at: None });
     }
 }

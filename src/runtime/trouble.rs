@@ -10,6 +10,7 @@
 //! A verdict that tells nothing of etcd (`paused`, `starting`, `resumed`, `unknown`) ends a brief trouble and neither ends nor feeds a
 //! lasting one. Pure, and bounded; it survives no restart. The decision core knows nothing of it: no diagnosis changes a plan.
 
+mod findings;
 mod losses;
 mod schedule;
 mod substance;
@@ -21,12 +22,14 @@ use crate::audit::recovery::Recovery;
 use crate::decision::observation::{EtcdView, Observation};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
-use crate::diagnose::{Cause, Diagnosis, Outcome};
+use crate::diagnose::Diagnosed;
+pub(super) use findings::Finding;
+use findings::Findings;
 use losses::Losses;
 use schedule::Schedule;
-use substance::substance;
 
-/// An election takes 1 to 2 s and is no trouble, nor is a restart of etcd that is over as soon.
+/// An election takes 1 to 2 s and is no trouble, nor is a restart of etcd that is over as soon. Nor does etcd need longer to be well after most
+/// repairs of a network: its members try to connect again all the time, and then elect.
 const HELD: Duration = Duration::from_secs(4);
 
 /// What a round shows of etcd and the FIP.
@@ -104,8 +107,7 @@ struct Episode {
     verdicts: BTreeSet<Verdict>,
     schedule: Schedule,
     losses: Losses,
-    said: Option<String>,
-    cause: Option<Cause>,
+    findings: Findings,
 }
 
 impl Trouble {
@@ -120,6 +122,9 @@ impl Trouble {
             self.episode = None;
         }
         let episode = self.episode.as_mut()?;
+        if health != Health::Unwell {
+            episode.findings.drop_held();
+        }
         episode.losses.note(look, now);
         episode.well_since = match health {
             Health::Well => episode.well_since.or(Some(now)),
@@ -131,33 +136,28 @@ impl Trouble {
 
     /// Whether etcd is to be looked at now. It counts as done.
     pub(super) fn is_due(&mut self, now: Moment) -> bool {
-        let Some(look) = self.last.filter(|look| health(look.verdict) == Health::Unwell) else { return false };
-        self.episode.as_mut().is_some_and(|episode| {
-            debug_assert_eq!(look.verdict, episode.verdict, "the last round was noted");
-            episode.lasting && episode.schedule.take_due(episode.verdict_since + HELD, now)
-        })
+        self.unwell().is_some_and(|episode| episode.lasting && episode.schedule.take_due(episode.verdict_since + HELD, now))
     }
 
-    /// The verdict of the trouble, if the diagnosis says what has not been said in it. One that comes when it is over is no news, nor is one
-    /// that found nothing while etcd was getting well.
-    pub(super) fn news(&mut self, diagnosis: &Diagnosis) -> Option<Verdict> {
-        let unwell = self.last.is_some_and(|look| health(look.verdict) == Health::Unwell);
-        let found_nothing = diagnosis.outcome == Outcome::Healthy;
-        let episode = self.episode.as_mut().filter(|_| unwell || !found_nothing)?;
-        let substance = substance(diagnosis);
-        if episode.said.as_ref() == Some(&substance) {
-            return None;
-        }
-        episode.said = Some(substance);
-        if !found_nothing {
-            episode.cause = Some(diagnosis.cause);
-        }
-        Some(episode.verdict)
+    /// A look that ended: what it found, if that stands by itself. A look that ends when etcd is not unwell any more says nothing, whatever it
+    /// found: it saw the repair, or what was left of the trouble.
+    pub(super) fn found(&mut self, diagnosed: Box<Diagnosed>) -> Option<(Verdict, Finding)> {
+        let episode = self.unwell()?;
+        Some((episode.verdict, episode.findings.take(diagnosed)?))
     }
 
-    /// Whether one goes on.
-    pub(super) const fn is_on(&self) -> bool {
-        self.episode.is_some()
+    /// What an earlier look found and this did not say, if etcd has stayed unwell for long enough since.
+    pub(super) fn settled(&mut self, now: Moment) -> Option<(Verdict, Finding)> {
+        let episode = self.unwell()?;
+        Some((episode.verdict, episode.findings.settled(now)?))
+    }
+
+    /// The trouble, while etcd is unwell.
+    fn unwell(&mut self) -> Option<&mut Episode> {
+        let look = self.last.filter(|look| health(look.verdict) == Health::Unwell)?;
+        let episode = self.episode.as_mut()?;
+        debug_assert_eq!(look.verdict, episode.verdict, "the last round was noted");
+        Some(episode)
     }
 }
 
@@ -172,8 +172,7 @@ impl Episode {
             verdicts: BTreeSet::new(),
             schedule: Schedule::default(),
             losses: Losses::since(before, now),
-            said: None,
-            cause: None,
+            findings: Findings::default(),
         }
     }
 
@@ -190,7 +189,15 @@ impl Episode {
         let until = self.well_since.unwrap_or(now);
         let (fip, leadership, refused) = self.losses.told(look, now);
         let verdicts = self.verdicts.into_iter().collect();
-        Recovery { verdict: look.verdict, lasted: until.since(self.since), verdicts, cause: self.cause, fip, leadership, refused }
+        Recovery {
+            verdict: look.verdict,
+            lasted: until.since(self.since),
+            verdicts,
+            cause: self.findings.cause(),
+            fip,
+            leadership,
+            refused,
+        }
     }
 }
 

@@ -2,8 +2,12 @@
 
 use super::*;
 use crate::audit::recovery::{FipLoss, Leadership};
+use crate::diagnose::{Cause, Diagnosis, Outcome};
 
 const STABLE_FOR: Duration = Duration::from_secs(15);
+
+/// What a node said of looks that had ended before, in order: when, under which verdict, and which cause.
+type Said = Vec<(u64, Verdict, Cause)>;
 
 /// A node that the test turns, half a second a round.
 struct Node {
@@ -12,12 +16,14 @@ struct Node {
     ms: u64,
     begun: Vec<u64>,
     recovered: Vec<(u64, Recovery)>,
+    said: Said,
 }
 
 impl Node {
     fn new() -> Self {
         let look = Look { verdict: Verdict::Healthy, term: Some((7, Some(1))), here: Some(true), refused: 0 };
-        let mut node = Self { trouble: Trouble::default(), look, ms: 0, begun: Vec::new(), recovered: Vec::new() };
+        let mut node =
+            Self { trouble: Trouble::default(), look, ms: 0, begun: Vec::new(), recovered: Vec::new(), said: Vec::new() };
         node.goes(|_| {}, 1_000);
         node
     }
@@ -28,6 +34,8 @@ impl Node {
         while self.ms < end {
             let now = Moment::from_origin(Duration::from_millis(self.ms));
             self.recovered.extend(self.trouble.note(self.look, STABLE_FOR, now).map(|recovery| (self.ms, recovery)));
+            let settled = self.trouble.settled(now);
+            self.said.extend(settled.map(|(verdict, finding)| (self.ms, verdict, finding.diagnosed.diagnosis.cause)));
             self.begun.extend(self.trouble.is_due(now).then_some(self.ms));
             self.ms += 500;
         }
@@ -37,10 +45,22 @@ impl Node {
     fn is(&mut self, verdict: Verdict, for_ms: u64) -> &mut Self {
         self.goes(|look| look.verdict = verdict, for_ms)
     }
-}
 
-fn found(cause: Cause) -> Diagnosis {
-    Diagnosis { cause, outcome: Outcome::Network, ..Diagnosis::given_up(Duration::ZERO) }
+    /// Like [`Self::is`], with what is said of an earlier look.
+    fn is_and_says(&mut self, verdict: Verdict, for_ms: u64) -> Said {
+        let said = self.said.len();
+        self.is(verdict, for_ms);
+        self.said.split_off(said)
+    }
+
+    /// A look ends now. Whether what it found stands, and if so, whether it is news.
+    fn finds(&mut self, cause: Cause) -> Option<bool> {
+        let outcome = if cause == Cause::Healthy { Outcome::Healthy } else { Outcome::Network };
+        let diagnosis = Diagnosis { cause, outcome, ..Diagnosis::given_up(Duration::ZERO) };
+        let ended_at = Moment::from_origin(Duration::from_millis(self.ms));
+        let diagnosed = Box::new(Diagnosed { diagnosis, took: Duration::ZERO, ended_at });
+        self.trouble.found(diagnosed).map(|(_, finding)| finding.is_new)
+    }
 }
 
 #[test]
@@ -85,7 +105,7 @@ fn an_untold_verdict_neither_ends_a_trouble_nor_feeds_it() {
 fn the_recovery_says_how_long_it_was_and_what_was_lost_once() {
     let mut node = Node::new();
     node.is(Verdict::NoQuorum, 6_000);
-    assert_eq!(node.trouble.news(&found(Cause::PeerPortBlocked)), Some(Verdict::NoQuorum));
+    assert_eq!(node.finds(Cause::PeerPortBlocked), Some(true));
     node.goes(|look| (look.here, look.term) = (Some(false), Some((9, None))), 54_000);
     node.goes(|look| look.refused = 2, 1_000);
     // The same member is elected, and its loop needs a round.
@@ -125,24 +145,66 @@ fn a_node_to_which_the_fip_comes_says_when_and_one_that_lost_it_says_that_it_is_
 #[test]
 fn a_finding_is_news_once_in_a_trouble_and_again_in_the_next() {
     let mut node = Node::new();
-    assert_eq!(node.trouble.news(&found(Cause::LinkDown)), None, "there is no trouble");
+    assert_eq!(node.finds(Cause::LinkDown), None, "there is no trouble");
     node.is(Verdict::EtcdUnreachable, 10_000);
-    let news = [Cause::LinkDown, Cause::LinkDown, Cause::EtcdDown, Cause::LinkDown].map(|cause| node.trouble.news(&found(cause)));
-    let told = Some(Verdict::EtcdUnreachable);
-    assert_eq!(news, [told, None, told, told]);
+    assert_eq!([Cause::LinkDown, Cause::LinkDown].map(|cause| node.finds(cause)), [Some(true), Some(false)]);
     node.is(Verdict::Healthy, 20_000).is(Verdict::NoQuorum, 10_000);
-    assert_eq!(node.trouble.news(&found(Cause::LinkDown)), Some(Verdict::NoQuorum));
+    assert_eq!(node.finds(Cause::LinkDown), Some(true));
 }
 
 #[test]
-fn that_all_is_well_is_news_only_while_the_verdict_says_otherwise() {
+fn another_finding_is_said_when_etcd_has_stayed_unwell_and_the_first_again_when_it_is_back() {
     let mut node = Node::new();
-    let well = Diagnosis { outcome: Outcome::Healthy, ..found(Cause::Healthy) };
-    node.is(Verdict::NoQuorum, 10_000);
-    assert_eq!(node.trouble.news(&found(Cause::LinkDown)), Some(Verdict::NoQuorum));
-    assert_eq!(node.trouble.news(&well), Some(Verdict::NoQuorum));
-    node.is(Verdict::Healthy, 5_000);
-    assert_eq!(node.trouble.news(&well), None);
+    node.is(Verdict::EtcdUnreachable, 10_000);
+    assert_eq!(node.finds(Cause::LinkDown), Some(true));
+    for cause in [Cause::EtcdDown, Cause::LinkDown, Cause::Healthy] {
+        let ended_at = node.ms;
+        assert_eq!(node.finds(cause), None);
+        // Another verdict that is as unwell changes nothing in that.
+        let said = [Verdict::NoQuorum, Verdict::LeaderUnproven].map(|verdict| node.is_and_says(verdict, 3_000)).concat();
+        assert_eq!(said, [(ended_at + 4_000, Verdict::LeaderUnproven, cause)]);
+        assert_eq!(node.finds(cause), Some(false));
+    }
+    assert_eq!(node.is_and_says(Verdict::NoQuorum, 60_000), [], "each of them once");
     node.is(Verdict::Healthy, 20_000);
     assert_eq!(node.recovered[0].1.cause, Some(Cause::LinkDown), "what was found, not that it was gone");
+}
+
+#[test]
+fn a_look_that_agrees_with_what_was_said_takes_back_what_is_held() {
+    let mut node = Node::new();
+    node.is(Verdict::NoQuorum, 10_000);
+    let stand = [Cause::LinkDown, Cause::EtcdDown, Cause::LinkDown].map(|cause| node.finds(cause));
+    assert_eq!(stand, [Some(true), None, Some(false)]);
+    assert_eq!(node.is_and_says(Verdict::NoQuorum, 60_000), []);
+}
+
+#[test]
+fn a_look_that_straddles_the_repair_says_nothing_before_and_after_etcd_is_well() {
+    let after = [Verdict::Healthy, Verdict::FipMissing, Verdict::Paused, Verdict::Unknown];
+    for (verdict, cause) in
+        after.into_iter().flat_map(|verdict| [Cause::InboundBlocked, Cause::Healthy].map(|cause| (verdict, cause)))
+    {
+        let mut node = Node::new();
+        node.is(Verdict::NoQuorum, 10_000);
+        assert_eq!(node.finds(Cause::PeersUnreachable), Some(true));
+        node.is(Verdict::NoQuorum, 20_000);
+        assert_eq!(node.finds(cause), None);
+        let said =
+            [(Verdict::NoQuorum, 3_500), (verdict, 1_000)].map(|(verdict, for_ms)| node.is_and_says(verdict, for_ms)).concat();
+        assert_eq!(said, [], "{verdict} {cause:?}: it ended too late before");
+        assert_eq!(node.finds(cause), None, "{verdict} {cause:?}: it ended after");
+        assert_eq!(node.is_and_says(Verdict::NoQuorum, 10_000), [], "{verdict} {cause:?}: nor when etcd is unwell again");
+        node.is(Verdict::Healthy, 20_000);
+        assert_eq!(node.recovered[0].1.cause, Some(Cause::PeersUnreachable), "{verdict}");
+    }
+}
+
+#[test]
+fn what_no_look_said_is_no_cause() {
+    let mut node = Node::new();
+    node.is(Verdict::NoQuorum, 6_000).is(Verdict::Healthy, 1_000);
+    assert_eq!(node.finds(Cause::InboundBlocked), None);
+    node.is(Verdict::Healthy, 20_000);
+    assert_eq!(node.recovered[0].1.cause, None);
 }
