@@ -36,7 +36,7 @@ pub struct FipLoss {
     pub was_here: Option<bool>,
     /// Here now.
     pub is_here: Option<bool>,
-    /// How long it was gone from here, after it had been here.
+    /// How long it was gone from here, after it had been here: until it came back, or until etcd was well where it is not here now.
     pub away: Duration,
     /// When it came, counted from the beginning, where it was not here before.
     pub arrived_after: Option<Duration>,
@@ -105,7 +105,12 @@ impl FipLoss {
         match (self.was_here, self.is_here, self.arrived_after) {
             (Some(true), Some(true), _) if self.away.is_zero() => "the FIP was here all the time".to_owned(),
             (Some(true), Some(true), _) => format!("the FIP was gone from here for {away} and is here again"),
-            (Some(true), Some(false), _) => format!("the FIP has been gone from here for {away} and is not here now"),
+            (Some(true), Some(false), _) if self.away.is_zero() => {
+                "the FIP was here until etcd was well, and is not here now".to_owned()
+            }
+            (Some(true), Some(false), _) => {
+                format!("the FIP had been gone from here for {away} when etcd was well, and is not here now")
+            }
             (Some(false), Some(true), Some(after)) => {
                 format!("the FIP was not here when it began, came {} after that and is here now", span(after))
             }
@@ -142,6 +147,18 @@ pub(super) mod tests {
             "etcd is well again after 2m 14s of no_quorum (cause: peer_port_blocked): the FIP was gone from here for 1m 58s and is here \
              again; the leadership changed once (term 7, now 12); 2 steps were refused"
         );
+    }
+
+    #[test]
+    fn where_the_fip_left_it_is_said_for_how_long_it_was_gone_when_etcd_was_well() {
+        let left = |seconds| {
+            let fip =
+                FipLoss { was_here: Some(true), is_here: Some(false), away: Duration::from_secs(seconds), arrived_after: None };
+            Recovery { fip, ..sample() }.entry().reason.unwrap()
+        };
+        let later = "; the leadership changed once (term 7, now 12); 2 steps were refused";
+        assert_eq!(left(21), format!("the FIP had been gone from here for 21s when etcd was well, and is not here now{later}"));
+        assert_eq!(left(0), format!("the FIP was here until etcd was well, and is not here now{later}"));
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Episode {
 
     fn recovered(self, look: Look, now: Moment) -> Recovery {
         let until = self.well_since.unwrap_or(now);
-        let (fip, leadership, refused) = self.losses.told(look, now);
+        let (fip, leadership, refused) = self.losses.told(look, until);
         let verdicts = self.verdicts.into_iter().collect();
         Recovery {
             verdict: look.verdict,

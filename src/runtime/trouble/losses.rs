@@ -70,9 +70,10 @@ impl Losses {
         self.was_here = self.was_here.or(look.here);
     }
 
-    /// What there is to say at the end.
-    pub(super) fn told(&self, look: Look, now: Moment) -> (FipLoss, Leadership, u64) {
-        let away = self.away + self.away_since.map(|since| now.since(since)).unwrap_or_default();
+    /// What there is to say at the end. Where the FIP is not here, it counts as gone until etcd was well (`until`): from then on it may be
+    /// where it belongs, which is what the calm time after a trouble looks like from the other nodes.
+    pub(super) fn told(&self, look: Look, until: Moment) -> (FipLoss, Leadership, u64) {
+        let away = self.away + self.away_since.map(|since| until.since(since)).unwrap_or_default();
         let fip = FipLoss {
             was_here: self.was_here,
             is_here: look.here,

@@ -138,8 +138,24 @@ fn a_node_to_which_the_fip_comes_says_when_and_one_that_lost_it_says_that_it_is_
 
     let mut old = Node::new();
     old.is(Verdict::NoQuorum, 10_000).goes(|look| (look.verdict, look.here) = (Verdict::Healthy, Some(false)), 20_000);
-    let away = Duration::from_secs(15);
-    assert_eq!(old.recovered[0].1.fip, FipLoss { was_here: Some(true), is_here: Some(false), away, arrived_after: None });
+    assert_eq!(
+        old.recovered[0].1.fip,
+        FipLoss { was_here: Some(true), is_here: Some(false), away: Duration::ZERO, arrived_after: None }
+    );
+}
+
+#[test]
+fn the_fip_is_gone_until_etcd_is_well_where_it_does_not_come_back_and_until_it_does_where_it_does() {
+    let gone = |back_after_ms: Option<u64>| {
+        let mut node = Node::new();
+        node.is(Verdict::NoQuorum, 10_000).goes(|look| look.here = Some(false), 20_000);
+        let calm_ms = back_after_ms.unwrap_or(20_000);
+        node.is(Verdict::Healthy, calm_ms).goes(|look| look.here = Some(back_after_ms.is_some()), 20_000);
+        node.recovered[0].1.fip
+    };
+    let fip = FipLoss { was_here: Some(true), is_here: Some(false), away: Duration::from_secs(20), arrived_after: None };
+    assert_eq!(gone(None), fip, "the calm time is none in which clients miss it");
+    assert_eq!(gone(Some(3_000)), FipLoss { is_here: Some(true), away: Duration::from_secs(23), ..fip });
 }
 
 #[test]
