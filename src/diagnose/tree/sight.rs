@@ -69,8 +69,9 @@ impl<'a> Sight<'a> {
         let young = evidence.container.yes().and_then(|container| container.age_ms).is_some_and(|age| age < SETTLED_MS);
         let address = own.and_then(|own| own.address);
         let reach = |peer: &'a Peer| {
-            let said = peer.view.as_ref().filter(|view| view.age_ms <= VIEW_MS_MAX).and_then(|view| seen_by(view, address));
-            Reach::new(peer, listens && !young, said, since(evidence, peer.member.id))
+            let since_ms = since(evidence, peer.member.id);
+            let said = peer.view.as_ref().filter(|view| is_of_now(view, peer, since_ms)).and_then(|view| seen_by(view, address));
+            Reach::new(peer, listens && !young, said, since_ms)
         };
         let mut reaches: Vec<Reach<'a>> = evidence.peers.iter().map(reach).collect();
         all_hang(&mut reaches, etcd);
@@ -173,9 +174,10 @@ impl<'a> Sight<'a> {
         })
     }
 
-    /// Peers' shared views that are young enough to stand beside what is seen now.
-    pub(super) fn views(&self) -> impl Iterator<Item = &'a PeerView> {
-        self.evidence.peers.iter().filter_map(|peer| peer.view.as_ref()).filter(|view| view.age_ms <= VIEW_MS_MAX)
+    /// Peers with shared views that are young enough to stand beside what is seen now.
+    pub(super) fn views(&self) -> impl Iterator<Item = (&Reach<'a>, &'a PeerView)> {
+        let young = |reach: &'_ Reach<'a>| reach.peer.view.as_ref().filter(|view| view.age_ms <= VIEW_MS_MAX);
+        self.reaches.iter().filter_map(move |reach| Some((reach, young(reach)?)))
     }
 
     /// How far this node's own clock is from the others': all peers' clocks are apart from it to the same side, by at least
@@ -201,6 +203,12 @@ impl<'a> Sight<'a> {
 /// It is not older than a minute, or has no stamp.
 pub(super) fn is_recent(line: &LogLine) -> bool {
     line.newest_age_ms.is_none_or(|age| age <= FRESH_MS)
+}
+
+/// It tells how the peer's calls to us go now: it is young, and if we do not reach the peer, it was made after that began.
+fn is_of_now(view: &PeerView, peer: &Peer, since_ms: Option<u64>) -> bool {
+    let we_reach_it = peer.peer_port.yes().is_some_and(|port| port.connect == Connect::Open);
+    view.age_ms <= VIEW_MS_MAX && (we_reach_it || since_ms.is_some_and(|since| view.age_ms < since))
 }
 
 fn seen_by(view: &PeerView, address: Option<IpAddr>) -> Option<&Connect> {

@@ -157,16 +157,20 @@ pub(super) fn host_down(sight: &Sight<'_>) -> String {
     )
 }
 
-/// What other peers share of the one that we do not reach.
+/// What other peers share of the one that we do not reach. That it was reached may be from before the fault, so it is told with its age.
 fn third_party(sight: &Sight<'_>, cut: &[&Reach<'_>]) -> String {
     let addresses: Vec<_> = cut.iter().filter_map(|reach| reach.peer.member.address).collect();
-    let of_cut = sight.views().flat_map(|view| {
-        view.peer_ports.iter().filter(|(address, _)| addresses.contains(address)).map(move |(_, seen)| (view, seen))
+    let of_cut = sight.views().flat_map(|(reach, view)| {
+        view.peer_ports.iter().filter(|(address, _)| addresses.contains(address)).map(move |(_, seen)| (reach, view, seen))
     });
     let mut said: Vec<String> = of_cut
-        .map(|(view, seen)| {
-            let node = words::name(&view.node, None);
-            if *seen == Connect::Open { format!("{node} does reach it") } else { format!("{node} cannot reach it either") }
+        .map(|(reach, view, seen)| {
+            let node = words::name(&reach.peer.member.name, reach.peer.member.address);
+            if *seen == Connect::Open {
+                format!("{node} reached it {} ago", words::ms(view.age_ms))
+            } else {
+                format!("{node} cannot reach it either")
+            }
         })
         .collect();
     said.dedup();

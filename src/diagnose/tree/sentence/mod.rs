@@ -24,6 +24,7 @@ const ALSO_MAX: usize = 3;
 pub(super) fn say(cause: Cause, also: &[Cause], sight: &Sight<'_>, checks: &[Check]) -> String {
     let mut text = main(cause, sight, checks);
     text.push_str(&besides::peers(cause, sight));
+    text.push_str(&besides::between_peers(sight));
     if !also.is_empty() {
         let also: Vec<String> = also.iter().take(ALSO_MAX).map(|cause| briefly(*cause).to_owned()).collect();
         text.push_str(&format!(" Also: {}.", words::list(&also)));
