@@ -6,10 +6,11 @@
 #[path = "../alias_netns/segment.rs"]
 mod segment;
 
-use std::io::Write as _;
-use std::net::IpAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, TcpListener};
+use std::process::{Child, Command};
 
-use fip_watchdog::diagnose::evidence::{Duplicate, FilterRule, Interface, MemberSource, Seen};
+use fip_watchdog::diagnose::evidence::{Connect, Duplicate, FilterRule, Interface, MemberSource, Seen};
 use fip_watchdog::diagnose::{Evidence, diagnose};
 use fip_watchdog::policy::Policy;
 use segment::{NEIGHBOUR, NODE, Segment, eventually, run};
@@ -114,6 +115,40 @@ fn another_station_that_answers_for_this_nodes_address_is_told_by_its_mac() {
             "{moved:?}"
         );
     });
+}
+
+#[test]
+fn what_came_in_just_before_a_drop_is_not_told_beside_calls_that_failed_in_it() {
+    Segment::new().inside(async |segment| {
+        let directory = tempfile::tempdir().unwrap();
+        let policy = policy(directory.path());
+        etcd(directory.path(), &format!("--initial-cluster=cp1=https://{NODE}:2380,cp2=https://{NEIGHBOUR}:2380"));
+        eventually("carrier", evidence, |seen| runs(seen, "eth0")).await;
+        let ours = TcpListener::bind((NODE, 2380)).unwrap();
+        let call = format!("exec 3<>/dev/tcp/{NODE}/2380; echo >&3; read -r -u 3");
+        let caller = Caller(Command::new("ip").args(["netns", "exec", &segment.neighbour, "bash", "-c", &call]).spawn().unwrap());
+        let (mut stream, _) = ours.accept().unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        let drop_all = "add table ip cut; add chain ip cut in { type filter hook input priority 0; policy drop; }";
+        run("ip", &["netns", "exec", &segment.neighbour, "nft", drop_all]);
+
+        let seen = diagnose(&policy).await.evidence;
+        let peer = seen.peers.first().unwrap();
+        assert_eq!(peer.peer_port.yes().unwrap().connect, Connect::TimedOut);
+        let inbound = peer.inbound.yes().unwrap();
+        assert!(inbound.established == 1 && inbound.heard_ms.is_some_and(|heard| heard >= 3_000), "{inbound:?}");
+        drop(caller);
+    });
+}
+
+/// Ended and reaped on drop.
+struct Caller(Child);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 #[test]

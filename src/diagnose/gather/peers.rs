@@ -8,10 +8,12 @@ use futures_util::future::join_all;
 use super::asker::Asker;
 use super::ports::{Target, or, probe};
 use super::sockets::{self, Row};
-use crate::diagnose::evidence::{Member, Members, Peer, Seen};
+use crate::diagnose::evidence::{Connect, Member, Members, Peer, Seen};
 
 /// Most peers that are looked at. etcd's own advice is seven members at most.
 const PEERS_MAX: usize = 16;
+/// Of the deadline, for the second look at the connections. What is left is longer than three SYNs take.
+const AGAIN_TIME: Duration = Duration::from_millis(150);
 
 /// A peer for each member but `own`, within `deadline` in all.
 pub(super) async fn look(members: &Seen<Members>, own: Option<&Member>, asker: &Asker, deadline: Duration) -> Vec<Peer> {
@@ -25,8 +27,28 @@ pub(super) async fn look(members: &Seen<Members>, own: Option<&Member>, asker: &
     let ports = others.iter().map(|member| or(member.peer_port, 2380)).chain([own_port]).collect();
     // Before our own connections are in it.
     let table = sockets::table(ports).await;
-    let left = deadline.saturating_sub(begun.elapsed());
-    join_all(others.into_iter().map(|member| one(member, own_port, &table, asker, left))).await
+    let left = deadline.saturating_sub(AGAIN_TIME).saturating_sub(begun.elapsed());
+    let mut peers = join_all(others.into_iter().map(|member| one(member, own_port, &table, asker, left))).await;
+    if table.is_ok() && peers.iter().any(fails) {
+        heard_since(&mut peers, own_port, deadline.saturating_sub(begun.elapsed())).await;
+    }
+    peers
+}
+
+/// Its peer port was tried, and did not open.
+fn fails(peer: &Peer) -> bool {
+    peer.peer_port.yes().is_some_and(|port| port.connect != Connect::Open)
+}
+
+/// A call takes 3 s to fail. What came in just before a drop began would stand beside it as if calls from there still passed, so the
+/// connections from there are looked at again. None of them is our own.
+async fn heard_since(peers: &mut [Peer], own_port: u16, left: Duration) {
+    let Ok(Ok(rows)) = tokio::time::timeout(left, sockets::table(vec![own_port])).await else { return };
+    for peer in peers.iter_mut().filter(|peer| fails(peer)) {
+        if let Some(address) = peer.member.address {
+            peer.inbound = Seen::Yes(sockets::inbound(&rows, address, own_port));
+        }
+    }
 }
 
 async fn one(member: &Member, own_port: u16, table: &Result<Vec<Row>, String>, asker: &Asker, deadline: Duration) -> Peer {
