@@ -36,6 +36,7 @@ pub(crate) async fn certificate_files(policy: &Policy) -> Seen<Vec<CertificateFi
 
 /// Looks at this node and its peers, and judges what was seen.
 pub async fn diagnose(policy: &Policy) -> Diagnosis {
-    let evidence = gather::gather(policy).await;
+    // All looks together are some 100 KB: on the heap, or each caller's frame has them again, and a thread's stack is 2 MB.
+    let evidence = Box::pin(gather::gather(policy)).await;
     judge(evidence)
 }
