@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::asker::Asker;
 use super::ports::{Target, or, probe};
 use super::sockets::{self, Row};
 use crate::diagnose::evidence::{Connect, Member, Members, Peer, Seen};
+use crate::diagnose::tree::HEARD_MS_MAX;
 
 /// Most peers that are looked at. etcd's own advice is seven members at most.
 const PEERS_MAX: usize = 16;
@@ -17,7 +19,7 @@ const AGAIN_TIME: Duration = Duration::from_millis(150);
 
 /// A peer for each member but `own`, within `deadline` in all.
 pub(super) async fn look(members: &Seen<Members>, own: Option<&Member>, asker: &Asker, deadline: Duration) -> Vec<Peer> {
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     let list = members.yes().map(|members| members.list.as_slice()).unwrap_or_default();
     let others: Vec<&Member> = list.iter().filter(|member| Some(*member) != own).take(PEERS_MAX).collect();
     if others.is_empty() {
@@ -30,7 +32,7 @@ pub(super) async fn look(members: &Seen<Members>, own: Option<&Member>, asker: &
     let left = deadline.saturating_sub(AGAIN_TIME).saturating_sub(begun.elapsed());
     let mut peers = join_all(others.into_iter().map(|member| one(member, own_port, &table, asker, left))).await;
     if table.is_ok() && peers.iter().any(fails) {
-        heard_since(&mut peers, own_port, deadline.saturating_sub(begun.elapsed())).await;
+        heard_since(&mut peers, own_port, begun, deadline).await;
     }
     peers
 }
@@ -40,11 +42,17 @@ fn fails(peer: &Peer) -> bool {
     peer.peer_port.yes().is_some_and(|port| port.connect != Connect::Open)
 }
 
-/// A call takes 3 s to fail. What came in just before a drop began would stand beside it as if calls from there still passed, so the
-/// connections from there are looked at again. None of them is our own.
-async fn heard_since(peers: &mut [Peer], own_port: u16, left: Duration) {
-    let Ok(Ok(rows)) = tokio::time::timeout(left, sockets::table(vec![own_port])).await else { return };
-    for peer in peers.iter_mut().filter(|peer| fails(peer)) {
+/// What came in just before a drop began would stand beside calls that fail in it as if those from there still passed. So the connections
+/// from there, where there are any, are looked at again when that would be too long ago. None of them is our own.
+async fn heard_since(peers: &mut [Peer], own_port: u16, begun: Instant, deadline: Duration) {
+    let listed = |peer: &Peer| fails(peer) && peer.inbound.yes().is_some_and(|sockets| sockets.established > 0);
+    if !peers.iter().any(listed) {
+        return;
+    }
+    let outlived = Duration::from_millis(HEARD_MS_MAX) + AGAIN_TIME;
+    sleep_until(begun + outlived.min(deadline.saturating_sub(AGAIN_TIME))).await;
+    let Ok(Ok(rows)) = timeout_at(begun + deadline, sockets::table(vec![own_port])).await else { return };
+    for peer in peers.iter_mut().filter(|peer| listed(peer)) {
         if let Some(address) = peer.member.address {
             peer.inbound = Seen::Yes(sockets::inbound(&rows, address, own_port));
         }

@@ -22,6 +22,7 @@ mod words;
 use super::diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 use super::evidence::{Connect, Evidence};
 use crate::audit::text::clip;
+pub(super) use reach::HEARD_MS_MAX;
 use sight::Sight;
 
 /// Longest sentence, in bytes: a few lines on a terminal.

@@ -7,7 +7,7 @@ use crate::diagnose::evidence::{Connect, Peer, Port, Sockets, Tls};
 
 /// A connection on which nothing came in for longer than this is not live, in milliseconds. etcd writes on a stream at least every third of
 /// its read time-out of 5 s (rafthttp's `ConnReadTimeout`), and the other end acknowledges.
-const HEARD_MS_MAX: u64 = 2_500;
+pub(in crate::diagnose) const HEARD_MS_MAX: u64 = 2_500;
 
 /// For how long our own calls must have failed before a connection without a stamp counts as live, in milliseconds: etcd closes a silent one
 /// after 5 s, so it would be gone.
