@@ -86,9 +86,11 @@ pub(super) fn slow_by_metrics(sight: &Sight<'_>) -> bool {
         .is_some_and(|metrics| above(metrics.fsync_ms, FSYNC_MS_MAX) || above(metrics.commit_ms, COMMIT_MS_MAX))
 }
 
-/// By its log.
+/// By its log. Late heartbeats alone are laid on the disk by etcd whatever held them up: a peer that was cut off, too. Then the figures decide.
 pub(super) fn slow_by_log<'a>(sight: &Sight<'a>) -> Option<&'a LogLine> {
-    sight.recent(LogClass::SlowDisk).or_else(|| sight.recent(LogClass::LateHeartbeats))
+    let measured = sight.evidence.metrics.yes().is_some_and(|metrics| metrics.fsync_ms.is_some() && metrics.commit_ms.is_some());
+    let late = || sight.recent(LogClass::LateHeartbeats).filter(|_| !measured || slow_by_metrics(sight));
+    sight.recent(LogClass::SlowDisk).or_else(late)
 }
 
 /// Hard-pressed, and it shows.
