@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::condition::Kind;
+use super::diagnosis::Wish;
 use super::expect::{Expect, NodeSince};
 use super::file::Scenario;
 use super::names::NodeRef;
@@ -54,6 +55,13 @@ pub fn patience(kind: &Kind, limit: Duration) -> Duration {
     }
 }
 
+/// What a diagnosis finds in observe mode: sharing is writing, so nothing is shared, and a sentence that rests on that is not said.
+#[must_use]
+pub fn alone(wish: &Wish) -> Wish {
+    let says = if wish.says.iter().any(|part| part.contains("was shared")) { Vec::new() } else { wish.says.clone() };
+    Wish { says, ..wish.clone() }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -70,6 +78,17 @@ mod tests {
         assert_eq!(scenario.lab.policy, serde_json::json!({ "mode": "observe", "limits": { "cooldown": "30s" } }));
         let expects: Vec<&Expect> = scenario.expect.value.iter().map(|expect| &expect.value).collect();
         assert!(matches!(expects.as_slice(), [Expect::WroteNothing(NodeSince { node: NodeRef::All, since: None })]));
+    }
+
+    #[test]
+    fn what_only_sharing_tells_is_not_wished_for() {
+        let wish = |text: &str| serde_json::from_str::<Wish>(text).unwrap();
+        let seen = wish(r#"{ "cause": "peer_unreachable", "says": ["SYNs time out"] }"#);
+        assert_eq!(alone(&seen), seen);
+        let told = wish(
+            r#"{ "cause": "peer_unreachable", "says": ["SYNs time out", "(cp2 cannot reach it either, by what was shared)"] }"#,
+        );
+        assert_eq!(alone(&told), wish(r#"{ "cause": "peer_unreachable" }"#));
     }
 
     #[test]

@@ -115,7 +115,8 @@ impl Run<'_> {
         let condition = wait.condition()?;
         let nodes = self.resolve(&condition.node);
         if let Kind::Diagnosis(wish) = &condition.kind {
-            return self.diagnose(wish, &nodes, wait.limit.0).await;
+            let alone = self.observe.then(|| observe::alone(wish));
+            return self.diagnose(alone.as_ref().unwrap_or(wish), &nodes, wait.limit.0).await;
         }
         let began = clock::now();
         let watchdog = self.watchdog;
