@@ -1,5 +1,8 @@
 //! A containerd of the test's own: its directories, socket and image are in a temporary directory, and all of it ends with it.
 
+#[path = "../etcd_proof/stopped.rs"]
+mod stopped;
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +11,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, kill_process};
+use stopped::until_stopped;
 use tokio::net::UnixStream;
 use tonic::client::Grpc;
 use tonic::codegen::http::Uri;
@@ -188,6 +192,9 @@ impl Containerd {
 
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+        if signal == Signal::STOP {
+            until_stopped(self.child.id());
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Real etcd members on loopback with mTLS, ended by the process id that was started.
 
+#[path = "stopped.rs"]
+mod stopped;
+
 use std::fs::File;
 use std::io::Write;
 use std::net::TcpListener;
@@ -8,11 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use fip_watchdog::policy::{EtcdPolicy, Policy};
-use fip_watchdog::runtime::clock;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use rustix::process::{Pid, Signal, kill_process};
+use stopped::until_stopped;
 use tempfile::TempDir;
 
 const ETCD: &str = "/usr/bin/etcd";
@@ -148,12 +151,7 @@ impl Member {
         let child = self.child.as_ref().unwrap();
         kill_process(Pid::from_child(child), signal).unwrap();
         if signal == Signal::STOP {
-            // Its threads stop one by one; one that still runs on the other core may answer meanwhile.
-            let end = clock::now() + Duration::from_secs(20);
-            while !is_stopped(child.id()) {
-                assert!(clock::now() < end, "etcd does not stop");
-                std::thread::yield_now();
-            }
+            until_stopped(child.id());
         }
     }
 
@@ -191,13 +189,4 @@ pub async fn eventually<T: std::fmt::Debug>(what: &str, mut ask: impl AsyncFnMut
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{what}: not within {TRIES} tries; last answer {last:?}");
-}
-
-/// Whether each of its threads is in state `T`.
-fn is_stopped(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    tasks.flatten().all(|task| {
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
-    })
 }
