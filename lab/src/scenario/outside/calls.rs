@@ -2,8 +2,9 @@
 //!
 //! The watchdog's own are its runtime directory (lock and control socket), the journal's and systemd's sockets, and
 //! questions: netlink dumps, a probe. Everything else that creates, changes or removes a file, an address or a
-//! process is a change, also when it failed.
+//! process is a change, also when it failed. A child that the daemon started for a question and ends itself, because it takes too long, is its own.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::scenario::clock;
 const TRACED: &str = "trace=open,openat,?openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,\
     symlink,symlinkat,truncate,ftruncate,fallocate,chmod,fchmod,fchmodat,chown,lchown,fchown,fchownat,utimensat,setxattr,\
     lsetxattr,fsetxattr,removexattr,lremovexattr,fremovexattr,mknod,mknodat,mount,umount2,kill,tkill,tgkill,\
-    pidfd_send_signal,bind,ioctl,io_uring_setup,sendfile,copy_file_range,splice,\
+    pidfd_send_signal,?fork,?vfork,clone,?clone3,bind,ioctl,io_uring_setup,sendfile,copy_file_range,splice,\
     write,writev,pwrite64,pwritev,sendto,sendmsg,sendmmsg";
 /// `strace` attaches within milliseconds; a busy machine may take longer.
 const ATTACH_LIMIT: Duration = Duration::from_secs(10);
@@ -87,6 +88,7 @@ pub(super) async fn attached(mut command: Command) -> anyhow::Result<Tracer> {
 /// Reads until the daemon ends, or until it is asked to stop; then strace ends, which detaches.
 pub async fn read(mut tracer: Tracer, calls: &mut Calls, stop: &mut watch::Receiver<bool>) {
     let mut line = Vec::new();
+    let mut children = BTreeSet::new();
     while calls.blind.is_none() {
         line.clear();
         let read = tokio::select! {
@@ -102,9 +104,10 @@ pub async fn read(mut tracer: Tracer, calls: &mut Calls, stop: &mut watch::Recei
             Ok(_) if text.len() > LINE_MAX => calls.blind = Some("a call without end".to_owned()),
             Ok(_) if calls.changes.len() >= CHANGES_MAX => calls.blind = Some("too many changes to keep".to_owned()),
             Ok(_) => {
+                children.extend(child(&text));
                 let Some(call) = call(&text) else { continue };
                 calls.looked_at += 1;
-                if call.changes() {
+                if call.changes(&children) {
                     calls.changes.push((clock::now(), call.text.to_owned()));
                 }
             }
@@ -112,6 +115,24 @@ pub async fn read(mut tracer: Tracer, calls: &mut Calls, stop: &mut watch::Recei
     }
     // Already ended is as good.
     drop(tracer.child.start_kill());
+}
+
+/// The process that a call made, from the line in which it returns. Bounded by what a pid may be.
+fn child(line: &str) -> Option<u32> {
+    let text = without_pid(line);
+    let name = text.strip_prefix("<... ").unwrap_or(text);
+    let makes = ["fork", "vfork", "clone"].iter().any(|call| name.starts_with(call));
+    let returned = text.rsplit_once(" = ").filter(|_| makes)?.1;
+    number(returned).filter(|pid| *pid > 0)
+}
+
+/// The number with which a text begins.
+fn number(text: &str) -> Option<u32> {
+    text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+fn without_pid(line: &str) -> &str {
+    line.strip_prefix("[pid").and_then(|rest| rest.split_once("] ")).map_or(line, |(_, call)| call)
 }
 
 /// The begin of a call in a line of strace's.
@@ -126,8 +147,7 @@ struct Call<'a> {
 /// sendto(9<socket:[81]>, [{nlmsg_len=28, nlmsg_type=RTM_GETADDR, …
 /// ```
 fn call(line: &str) -> Option<Call<'_>> {
-    let line = line.trim_end();
-    let text = line.strip_prefix("[pid").and_then(|rest| rest.split_once("] ")).map_or(line, |(_, call)| call);
+    let text = without_pid(line.trim_end());
     // "<... openat resumed>" was seen when it began; "strace: …", "+++ exited" and "--- SIGCHLD" are no calls.
     let (name, arguments) = text.split_once('(')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -135,8 +155,8 @@ fn call(line: &str) -> Option<Call<'_>> {
 }
 
 impl Call<'_> {
-    /// Whether it changes something that is not the watchdog's own.
-    fn changes(&self) -> bool {
+    /// Whether it changes something that is not the watchdog's own, such as the processes that it started.
+    fn changes(&self, children: &BTreeSet<u32>) -> bool {
         let arguments = self.arguments;
         let has = |words: &[&str]| words.iter().any(|word| arguments.contains(word));
         match self.name {
@@ -149,14 +169,19 @@ impl Call<'_> {
                 path.starts_with('/') && !path.starts_with("/memfd:") && !is_own(path)
             }
             "sendto" | "sendmsg" | "sendmmsg" => {
-                has(&["RTM_NEW", "RTM_DEL", "RTM_SET"]) || (has(&["AF_PACKET"]) && !is_probe(arguments))
+                // A question about links names the packet family, too; a frame is sent to an address of it.
+                has(&["RTM_NEW", "RTM_DEL", "RTM_SET", "NFT_MSG_NEW", "NFT_MSG_DEL"])
+                    || (has(&["sa_family=AF_PACKET"]) && !is_probe(arguments))
             }
             // A socket with a path is a file.
             "bind" => has(&["AF_UNIX"]) && !quoted(arguments).is_some_and(is_own),
             // The old way to an interface's addresses and flags, and a file's attributes.
             "ioctl" => has(&["SIOCS", "SIOCADD", "SIOCDEL", "FS_IOC_SET", "FICLONE"]),
             // Signal 0 only asks whether somebody is there.
-            "kill" | "tkill" | "tgkill" => !arguments.contains(", 0)"),
+            "kill" | "tkill" | "tgkill" => {
+                !arguments.contains(", 0)") && !number(arguments).is_some_and(|pid| children.contains(&pid))
+            }
+            "fork" | "vfork" | "clone" | "clone3" => false,
             _other => !quoted(arguments).is_some_and(is_own),
         }
     }
@@ -183,7 +208,7 @@ mod tests {
     use super::*;
 
     fn change(line: &str) -> Option<&str> {
-        call(line).filter(Call::changes).map(|call| call.text)
+        call(line).filter(|call| call.changes(&BTreeSet::from([137]))).map(|call| call.text)
     }
 
     #[test]
@@ -198,6 +223,10 @@ mod tests {
             r#"sendmsg(4<socket:[80]>, {msg_name={sa_family=AF_UNIX, sun_path="/run/systemd/journal/socket"}, msg_iov=[]}, 0) = 9"#,
             r#"sendto(12<socket:[9]>, "\x00\x01\x08\x00\x06\x04\x00\x01\x00\x50\x56\x87\x5b\xd1\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xc0\xa8\x6f\xc8", 28, 0, {sa_family=AF_PACKET, sll_protocol=htons(ETH_P_ARP)}, 20) = 28"#,
             "kill(1234, 0) = 0",
+            "kill(137, SIGKILL) = 0",
+            "[pid    72] clone3({flags=CLONE_VM|CLONE_VFORK, exit_signal=SIGCHLD}, 88) = 137",
+            r"sendto(4<socket:[98]>, [{nlmsg_len=20, nlmsg_type=RTM_GETLINK, nlmsg_flags=NLM_F_REQUEST|NLM_F_DUMP}, {ifi_family=AF_PACKET, ...}], 20, 0, {sa_family=AF_NETLINK, nl_pid=0}, 12) = 20",
+            r"sendto(4<socket:[98]>, [{nlmsg_len=20, nlmsg_type=NFNL_SUBSYS_NFTABLES<<8|NFT_MSG_GETRULE}], 20, 0, {sa_family=AF_NETLINK}, 12) = 20",
             r#"bind(11<socket:[82]>, {sa_family=AF_UNIX, sun_path="/run/fip-watchdog/control.sock"}, 32) = 0"#,
             r#"bind(12<socket:[9]>, {sa_family=AF_PACKET, sll_ifindex=if_nametoindex("eth0")}, 20) = 0"#,
             "ioctl(3<socket:[7]>, FIONBIO, [1]) = 0",
@@ -220,6 +249,7 @@ mod tests {
             r"sendto(9<socket:[81]>, [{nlmsg_len=56, nlmsg_type=RTM_DELADDR, nlmsg_flags=NLM_F_REQUEST|NLM_F_ACK}], 56, 0) = 56",
             r#"sendto(12<socket:[9]>, "\x00\x01\x08\x00\x06\x04\x00\x01\x00\x50\x56\x87\x5b\xd1\xc0\xa8\x6f\xc8\x00\x00\x00\x00\x00\x00\xc0\xa8\x6f\xc8", 28, 0, {sa_family=AF_PACKET, sll_protocol=htons(ETH_P_ARP)}, 20) = 28"#,
             "kill(1234, SIGKILL) = 0",
+            r"sendto(4<socket:[98]>, [{nlmsg_len=20, nlmsg_type=NFNL_SUBSYS_NFTABLES<<8|NFT_MSG_DELRULE}], 20, 0, {sa_family=AF_NETLINK}, 12) = 20",
             "tgkill(1234, 1234, SIGKILL) = 0",
             r#"bind(11<socket:[82]>, {sa_family=AF_UNIX, sun_path="/etc/kubernetes/x"}, 32) = 0"#,
             r#"ioctl(3<socket:[7]>, SIOCSIFADDR, {ifr_name="eth0"}) = 0"#,
@@ -227,6 +257,20 @@ mod tests {
             r#"unlink("/etc/kubernetes/manifests/wcp-fip.yaml" <unfinished ...>"#,
         ] {
             assert!(change(line).is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_child_is_known_from_the_line_in_which_its_call_returns() {
+        for (line, pid) in [
+            ("[pid    72] clone3({flags=CLONE_VM|CLONE_VFORK, exit_signal=SIGCHLD}, 88) = 137", Some(137)),
+            ("vfork() = 9", Some(9)),
+            ("[pid    72] <... clone3 resumed>) = 137", Some(137)),
+            ("clone3({flags=CLONE_VM}, 88 <unfinished ...>", None),
+            ("clone3({flags=CLONE_VM}, 88) = -1 ENOSYS (Function not implemented)", None),
+            ("openat(AT_FDCWD</>, \"/fork = 7\", O_RDONLY) = 14", None),
+        ] {
+            assert_eq!(child(line), pid, "{line}");
         }
     }
 }
