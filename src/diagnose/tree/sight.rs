@@ -132,6 +132,13 @@ impl<'a> Sight<'a> {
             && self.container().is_some_and(|container| container.frozen || matches!(container.process_state, Some('T' | 't')))
     }
 
+    /// Packets to its own client port are lost while its peer port answers: a filter on this node, for a stopped process still accepts.
+    pub(super) fn own_client_filtered(&self) -> bool {
+        let answers = self.evidence.own_peer_port.yes().is_some_and(|port| port.tls == Some(Tls::Answered));
+        let lost = self.evidence.own_client_port.yes().is_some_and(|port| port.connect == Connect::TimedOut);
+        self.etcd == Etcd::Silent && answers && lost
+    }
+
     /// Its disk does not come back. Status is answered from memory: a member that waits for its log answers it, and has no quorum.
     pub(super) fn disk_hangs(&self) -> bool {
         let waits = self.container().is_some_and(|container| container.process_state == Some('D'));

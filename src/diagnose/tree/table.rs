@@ -53,7 +53,8 @@ const TABLE: &[Row] = &[
     Row(Layer::Process, Cause::EtcdCrashLooping, |s| s.crash_loops()),
     Row(Layer::Process, Cause::EtcdDown, |s| s.down()),
     Row(Layer::Host, Cause::HostStarved, |s| local::starved(s) && s.etcd == Etcd::Silent),
-    Row(Layer::Process, Cause::EtcdHung, |s| s.etcd == Etcd::Silent),
+    Row(Layer::Network, Cause::HostFirewall, |s| s.own_client_filtered()),
+    Row(Layer::Process, Cause::EtcdHung, |s| s.etcd == Etcd::Silent && !s.own_client_filtered()),
     // The network, this node's own part of it first.
     Row(Layer::Network, Cause::HostFirewall, |s| network::filter(s).is_some()),
     Row(Layer::Network, Cause::TwoInterfaces, |s| network::two_interfaces(s).is_some() && network::any_unreachable(s)),

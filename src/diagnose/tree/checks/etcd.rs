@@ -227,6 +227,9 @@ pub(super) fn status(sight: &Sight<'_>) -> Check {
             "it serves its peers and no client yet".to_owned(),
             "since its last start it has had no quorum; the process is well",
         ),
+        (Etcd::Silent, _) if sight.own_client_filtered() => {
+            (Mark::Bad, "no answer in time".to_owned(), "a packet filter of this node stands before it")
+        }
         (Etcd::Silent, _) => (Mark::Bad, "no answer in time".to_owned(), "the process or its disk hangs"),
         (Etcd::Tls(text), _) => (Mark::Bad, format!("TLS fails: {}", words::quote(text)), "a certificate is at fault"),
         (Etcd::Fails(text), _) => (Mark::Bad, words::quote(text), ""),

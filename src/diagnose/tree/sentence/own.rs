@@ -73,6 +73,13 @@ pub(super) fn unresolved(sight: &Sight<'_>) -> String {
 
 /// This node's own packet filter.
 pub(super) fn firewall(sight: &Sight<'_>) -> String {
+    if sight.own_client_filtered() {
+        return format!(
+            "{} itself drops packets to its etcd's client port: connecting there times out, while etcd answers on its peer port, so it runs. The loop and this watchdog ask etcd there. Mend the \
+             packet filter of this node first (`nft list ruleset`, `iptables-save -c`), then look again.",
+            sight.me()
+        );
+    }
     let found = network::filter(sight);
     let (rule, inward) = (found.map(rule).unwrap_or_default(), found.is_some_and(network::stops_input));
     let ways = [Kind::Cut, Kind::OutFails, Kind::PeerPort, Kind::InFails, Kind::ClientPort];
