@@ -18,6 +18,7 @@ use fip_watchdog::diagnose::Diagnosed;
 use fip_watchdog::policy::Policy;
 use fip_watchdog::runtime::clock;
 use fip_watchdog::runtime::executor::{Hands, NewPodBeats, alias_step};
+use fip_watchdog::runtime::ledger::PauseRecord;
 use fip_watchdog::runtime::sharing::Share;
 use fip_watchdog::sensor::alias::{Added, AddressTable, Lifetime, TableError};
 use tokio::sync::{oneshot, watch};
@@ -98,7 +99,7 @@ impl Hands for SimHands {
     }
 
     /// Nor its network.
-    fn diagnose(&self, _: &Policy) -> impl Future<Output = Option<Diagnosed>> + Send + 'static {
+    fn diagnose(&self, _: &Policy, _: Option<PauseRecord>) -> impl Future<Output = Option<Diagnosed>> + Send + 'static {
         std::future::ready(None)
     }
 

@@ -11,12 +11,19 @@ use clap::Args;
 
 use super::check::unless_reader_gone;
 use super::{check, complain, screen};
+use crate::control::CONTROL_SOCKET;
+use crate::control::client;
+use crate::control::protocol::{Request, Response};
+use crate::diagnose::evidence::Pause;
 use crate::diagnose::{self, Diagnosis, Mark, Outcome};
 use crate::policy::Policy;
 use crate::policy::load::load;
 
 /// What the runtime may take beyond the diagnosis itself.
 const MARGIN: Duration = Duration::from_millis(400);
+
+/// How long the daemon has to tell its last pause. One that hangs, or is not there, holds up nothing.
+const LEDGER_TIME: Duration = Duration::from_secs(1);
 
 /// `EX_TEMPFAIL` of sysexits(3): it took too long.
 const EXIT_TOO_LONG: u8 = 75;
@@ -36,6 +43,9 @@ pub struct DiagnoseArgs {
     /// The policy, for etcd's endpoint and certificates. Without it, or with a bad one, the defaults are used.
     #[arg(long, value_name = "FILE", default_value = check::DEFAULT_PATH)]
     pub policy: PathBuf,
+    /// The daemon's control socket. If a daemon answers there, it tells whether this node stood still a moment ago.
+    #[arg(long, value_name = "PATH", default_value = CONTROL_SOCKET)]
+    pub socket: PathBuf,
 }
 
 /// Runs the subcommand; the exit code.
@@ -45,7 +55,12 @@ pub struct DiagnoseArgs {
 pub fn run(args: &DiagnoseArgs, out: &mut impl Write) -> anyhow::Result<u8> {
     let policy = policy(&args.policy);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let looked = runtime.block_on(async { tokio::time::timeout(diagnose::PATIENCE + MARGIN, diagnose::diagnose(&policy)).await });
+    let socket = args.socket.clone();
+    let looked = runtime.block_on(async {
+        let asked = tokio::task::spawn_blocking(move || last_pause(&socket));
+        let last_pause = async { asked.await.ok().flatten() };
+        tokio::time::timeout(diagnose::PATIENCE + MARGIN, diagnose::diagnose_beside(&policy, last_pause)).await
+    });
     // A read that hangs on a dead disk would hold up the end of the runtime for ever.
     runtime.shutdown_background();
     let Ok(diagnosis) = looked else {
@@ -56,6 +71,13 @@ pub fn run(args: &DiagnoseArgs, out: &mut impl Write) -> anyhow::Result<u8> {
     let text = if args.json { screen::json(&diagnosis) } else { render(&diagnosis, colour) };
     unless_reader_gone(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
     Ok(diagnosis.outcome.exit_code())
+}
+
+/// What the daemon's ledger says, if one answers in time.
+fn last_pause(socket: &Path) -> Option<Pause> {
+    let Ok(Response::Status(report)) = client::ask(socket, &Request::Status, LEDGER_TIME) else { return None };
+    let pause = report.pauses.iter().find(|pause| pause.voids_ages())?;
+    Some(Pause { length_ms: pause.length_ms, age_ms: pause.age_ms })
 }
 
 /// The policy, or the defaults with a word about why.

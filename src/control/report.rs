@@ -20,7 +20,7 @@ use crate::decision::step::{StepKind, StepOutcome};
 use crate::decision::time::Moment;
 use crate::decision::verdict::Verdict;
 use crate::policy::{Mode, Policy};
-use crate::runtime::ledger::{PauseLedger, PauseRecord};
+use crate::runtime::ledger::{PauseKind, PauseLedger, PauseRecord};
 
 /// Version of the report. A field that is added does not raise it.
 pub const REPORT_VERSION: u32 = 1;
@@ -186,6 +186,12 @@ pub struct PauseReport {
 }
 
 impl PauseReport {
+    /// Whether the daemon, or the machine, did not run; a step of the wall clock is no pause.
+    #[must_use]
+    pub fn voids_ages(&self) -> bool {
+        [PauseKind::Suspended, PauseKind::Late].iter().any(|kind| kind.name() == self.kind)
+    }
+
     fn of(record: &PauseRecord, now: Moment) -> Self {
         Self {
             kind: record.kind.name().to_owned(),

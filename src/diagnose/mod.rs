@@ -15,6 +15,7 @@ mod gather;
 mod tree;
 pub mod view;
 
+use std::future::{Future, ready};
 use std::time::Duration;
 
 use crate::policy::Policy;
@@ -22,7 +23,7 @@ use crate::policy::Policy;
 pub use diagnosed::Diagnosed;
 pub use diagnosis::{Cause, Check, Diagnosis, Link, Mark, Outcome};
 pub use evidence::Evidence;
-use evidence::{CertificateFile, Seen};
+use evidence::{CertificateFile, Pause, Seen};
 pub use gather::{connections, try_port, try_ports};
 pub use tree::{SENTENCE_BYTES_MAX, judge};
 
@@ -34,9 +35,14 @@ pub(crate) async fn certificate_files(policy: &Policy) -> Seen<Vec<CertificateFi
     gather::certificate_files(policy).await
 }
 
-/// Looks at this node and its peers, and judges what was seen.
-pub async fn diagnose(policy: &Policy) -> Diagnosis {
+/// Looks at this node and its peers, and judges what was seen. `last_pause` comes from the daemon's ledger: only who was there can tell.
+pub async fn diagnose(policy: &Policy, last_pause: Option<Pause>) -> Diagnosis {
+    diagnose_beside(policy, ready(last_pause)).await
+}
+
+/// The same, where the daemon is asked for its last pause meanwhile.
+pub async fn diagnose_beside(policy: &Policy, last_pause: impl Future<Output = Option<Pause>>) -> Diagnosis {
     // All looks together are some 100 KB: on the heap, or each caller's frame has them again, and a thread's stack is 2 MB.
-    let evidence = Box::pin(gather::gather(policy)).await;
+    let evidence = Box::pin(gather::gather(policy, last_pause)).await;
     judge(evidence)
 }

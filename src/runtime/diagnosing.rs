@@ -29,7 +29,7 @@ impl<W: World> Supervisor<W> {
             self.say_finding(verdict, finding);
         }
         if !self.parts.executor.is_diagnosing() && self.trouble.is_due(now) {
-            self.parts.executor.diagnose(&self.parts.policy);
+            self.parts.executor.diagnose(&self.parts.policy, self.pauses.last_pause());
         }
         if let Some(share) = self.sharing.due(observation, decision.verdict, &self.parts.policy, now) {
             self.parts.executor.share(&self.parts.policy, self.parts.world.prover(), share);

@@ -14,6 +14,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::clock;
 use super::examination::LastSeen;
 pub use super::hands::{Hands, NodeHands, alias_step};
+use super::ledger::PauseRecord;
 use super::sharing::Share;
 use crate::actuator::manifest_cycle::{CycleError, Missing, Recovered, Verify};
 use crate::autopsy::{Autopsy, PATIENCE};
@@ -176,10 +177,10 @@ impl<H: Hands> Executor<H> {
         self.examined = Some(examined);
     }
 
-    /// Begins to look for what is wrong with etcd, unless that is under way. Nothing waits for it.
-    pub fn diagnose(&mut self, policy: &Policy) {
+    /// Begins to look for what is wrong with etcd, unless that is under way; `last_pause` is evidence too. Nothing waits for it.
+    pub fn diagnose(&mut self, policy: &Policy, last_pause: Option<PauseRecord>) {
         if self.diagnosing.is_none() {
-            let look = self.hands.diagnose(policy);
+            let look = self.hands.diagnose(policy, last_pause);
             self.diagnosing = Some(self.tasks.spawn(async move { Ended::Diagnosis(look.await.map(Box::new)) }));
         }
     }

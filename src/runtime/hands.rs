@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use super::attend::attended;
 use super::clock;
 use super::executor::NewPodBeats;
+use super::ledger::PauseRecord;
 use super::sharing::{Share, Sharer};
 use crate::actuator::alias::{AliasSettings, AliasSteps};
 use crate::actuator::arp::{ArpWire, PacketWire};
@@ -19,6 +20,7 @@ use crate::actuator::manifest_cycle::{CycleError, CycleExecutor, CycleSettings, 
 use crate::autopsy::{Autopsy, Case, Examiner};
 use crate::decision::observation::CycleView;
 use crate::decision::step::{StepKind, StepOutcome};
+use crate::diagnose::evidence::Pause;
 use crate::diagnose::{self, Diagnosed, Diagnosis};
 use crate::policy::Policy;
 use crate::sensor::alias::{AddressTable, AliasTable};
@@ -53,7 +55,11 @@ pub trait Hands {
     fn autopsy(&self, case: Case, saved: oneshot::Sender<()>) -> impl Future<Output = Option<Autopsy>> + Send + 'static;
 
     /// Looks for what is wrong with etcd, changing nothing; none where nothing can be looked at. Bounded; may be dropped at any await.
-    fn diagnose(&self, policy: &Policy) -> impl Future<Output = Option<Diagnosed>> + Send + 'static;
+    fn diagnose(
+        &self,
+        policy: &Policy,
+        last_pause: Option<PauseRecord>,
+    ) -> impl Future<Output = Option<Diagnosed>> + Send + 'static;
 
     /// Puts what this node sees of its peers where the others can read it. Bounded; may be dropped at any await.
     fn share(
@@ -124,9 +130,13 @@ impl Hands for NodeHands {
         async move { Some(examiner.examine(case, || saved.send(()).unwrap_or_default()).await) }
     }
 
-    fn diagnose(&self, policy: &Policy) -> impl Future<Output = Option<Diagnosed>> + Send + 'static {
+    fn diagnose(
+        &self,
+        policy: &Policy,
+        last_pause: Option<PauseRecord>,
+    ) -> impl Future<Output = Option<Diagnosed>> + Send + 'static {
         let policy = policy.clone();
-        async move { Some(diagnosed(&policy).await) }
+        async move { Some(diagnosed(&policy, last_pause).await) }
     }
 
     fn share(
@@ -175,17 +185,20 @@ where
 }
 
 /// Asks, and asks again if this process did not run meanwhile.
-async fn diagnosed(policy: &Policy) -> Diagnosed {
+async fn diagnosed(policy: &Policy, last_pause: Option<PauseRecord>) -> Diagnosed {
     let mut tries = 1;
+    let mut last_pause = last_pause.map(|pause| (pause.length, pause.at));
     loop {
         let began = clock::now();
         let patience = diagnose::PATIENCE + SLACK;
-        let (answer, absence) = attended(tokio::time::timeout(patience, diagnose::diagnose(policy))).await;
+        let pause = last_pause.map(|(length, ended_at)| Pause::new(length, began.since(ended_at)));
+        let (answer, absence) = attended(tokio::time::timeout(patience, diagnose::diagnose(policy, pause))).await;
         let ended_at = clock::now();
         if absence.in_all <= OWN_PAUSE || tries == TRIES {
             let diagnosis = answer.unwrap_or_else(|_| Diagnosis::given_up(patience));
             return Diagnosed { diagnosis, took: ended_at.since(began), ended_at };
         }
+        last_pause = Some((absence.in_all, ended_at));
         tries += 1;
     }
 }

@@ -92,6 +92,12 @@ impl PauseLedger {
         self.0.push_back(record);
     }
 
+    /// The last one in which this daemon, or the machine, did not run.
+    #[must_use]
+    pub fn last_pause(&self) -> Option<PauseRecord> {
+        self.newest_first().find(|record| record.kind.voids_ages()).copied()
+    }
+
     /// Newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &PauseRecord> {
         self.0.iter().rev()
@@ -111,5 +117,23 @@ mod tests {
         }
         let seconds: Vec<u64> = ledger.newest_first().map(|record| record.at.since_origin().as_secs()).collect();
         assert_eq!(seconds, (68..100).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_is_not_the_last_pause() {
+        let mut ledger = PauseLedger::default();
+        assert_eq!(ledger.last_pause(), None);
+        let record = |kind, second| PauseRecord {
+            kind,
+            length: Duration::from_secs(4),
+            at: Moment::from_origin(Duration::from_secs(second)),
+            wall: Duration::ZERO,
+        };
+        for (kind, second) in
+            [(PauseKind::Suspended, 1), (PauseKind::Late, 2), (PauseKind::SteppedBack, 3), (PauseKind::SteppedForward, 4)]
+        {
+            ledger.push(record(kind, second));
+        }
+        assert_eq!(ledger.last_pause(), Some(record(PauseKind::Late, 2)));
     }
 }

@@ -1,8 +1,15 @@
-//! The operator's pause, over the command line and across the daemon's death.
+//! The operator's pause, over the command line and across the daemon's death; and a pause of the daemon itself, as the others hear of it.
+
+use std::time::Duration;
 
 use fip_watchdog::decision::verdict::Verdict;
+use fip_watchdog::diagnose::Diagnosis;
+use rustix::process::Signal;
 
 use crate::bench::Node;
+
+/// Long enough for the ledger, which leaves alone what is shorter than a busy machine's hiccup.
+const STOPPED: Duration = Duration::from_secs(4);
 
 fn out(node: &Node, arguments: &[&str]) -> String {
     let output = node.ask(arguments);
@@ -39,7 +46,7 @@ fn a_pause_lasts_as_long_as_it_was_asked_for_and_ends_by_itself() {
     daemon.until_says("verdict paused");
     daemon.until_status("over", |status| status.verdict != Verdict::Paused);
     let lasted = fip_watchdog::runtime::clock::now().since(began);
-    assert!(lasted >= std::time::Duration::from_secs(1), "{lasted:?}");
+    assert!(lasted >= Duration::from_secs(1), "{lasted:?}");
     assert_eq!(out(&node, &["resume"]), "was not paused\n", "a pause that is over is none");
 }
 
@@ -67,4 +74,24 @@ fn a_pause_that_cannot_be_kept_is_refused_and_none() {
     assert_ne!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot keep the pause"), "{output:?}");
     assert_eq!(daemon.status().facts.paused, None);
+}
+
+#[test]
+fn a_diagnosis_by_hand_hears_from_the_daemon_that_the_node_stood_still() {
+    let node = Node::new();
+    let daemon = node.start();
+    let last_pause = || {
+        let output = node.ask(&["diagnose", "--json"]);
+        let diagnosis: Diagnosis = serde_json::from_slice(&output.stdout).unwrap();
+        diagnosis.evidence.host.yes().unwrap().last_pause
+    };
+    assert_eq!(last_pause(), None);
+    daemon.signal(Signal::STOP);
+    std::thread::sleep(STOPPED);
+    daemon.signal(Signal::CONT);
+    daemon.until_status("the pause", |status| !status.pauses.is_empty());
+    let pause = last_pause().unwrap();
+    assert!(pause.length_ms >= 3000 && pause.age_ms < 60_000, "{pause:?}");
+    drop(daemon);
+    assert_eq!(last_pause(), None, "without a daemon nobody knows");
 }

@@ -24,7 +24,7 @@ fn policy(cluster: &Cluster) -> Policy {
 
 async fn look(policy: &Policy) -> Evidence {
     let begun = clock::now();
-    let evidence = diagnose(policy).await.evidence;
+    let evidence = diagnose(policy, None).await.evidence;
     let took = clock::now().since(begun);
     assert!(took < PATIENCE + SLACK, "{took:?} {evidence:#?}");
     evidence

@@ -36,7 +36,7 @@ fn policy(directory: &std::path::Path) -> Policy {
 
 async fn evidence() -> Evidence {
     let directory = tempfile::tempdir().unwrap();
-    diagnose(&policy(directory.path())).await.evidence
+    diagnose(&policy(directory.path()), None).await.evidence
 }
 
 fn interface<'a>(seen: &'a Evidence, name: &str) -> Option<&'a Interface> {
@@ -91,7 +91,7 @@ fn another_station_that_answers_for_this_nodes_address_is_told_by_its_mac() {
         etcd(directory.path(), &format!("--initial-cluster=cp1=https://{NODE}:2380,cp2=https://{NEIGHBOUR}:2380"));
         eventually("carrier", evidence, |seen| runs(seen, "eth0")).await;
 
-        let alone = diagnose(&policy).await.evidence;
+        let alone = diagnose(&policy, None).await.evidence;
         assert_eq!(alone.duplicates, Seen::Yes(Vec::new()), "{:?}", alone.members);
         assert_eq!(alone.members.yes().unwrap().source, MemberSource::InitialCluster);
 
@@ -101,7 +101,7 @@ fn another_station_that_answers_for_this_nodes_address_is_told_by_its_mac() {
         let doubled = Duplicate { address: NODE.parse().unwrap(), mac: mac.to_owned() };
         eventually(
             "the duplicate",
-            async || diagnose(&policy).await.evidence.duplicates,
+            async || diagnose(&policy, None).await.evidence.duplicates,
             |seen| *seen == Seen::Yes(vec![doubled.clone()]),
         )
         .await;
@@ -109,7 +109,7 @@ fn another_station_that_answers_for_this_nodes_address_is_told_by_its_mac() {
         assert!(!cache.contains("0.0.0.0"), "a probe leaves no trace: {cache}");
 
         segment.on_node(&["address", "delete", &format!("{NODE}/24"), "dev", "eth0"]);
-        let moved = diagnose(&policy).await.evidence.duplicates;
+        let moved = diagnose(&policy, None).await.evidence.duplicates;
         assert!(
             matches!(&moved, Seen::No(why) if why.contains("is not known") || why.contains("is on no interface")),
             "{moved:?}"
@@ -132,7 +132,7 @@ fn what_came_in_just_before_a_drop_is_not_told_beside_calls_that_failed_in_it() 
         let drop_all = "add table ip cut; add chain ip cut in { type filter hook input priority 0; policy drop; }";
         run("ip", &["netns", "exec", &segment.neighbour, "nft", drop_all]);
 
-        let seen = diagnose(&policy).await.evidence;
+        let seen = diagnose(&policy, None).await.evidence;
         let peer = seen.peers.first().unwrap();
         assert_eq!(peer.peer_port.yes().unwrap().connect, Connect::TimedOut);
         let inbound = peer.inbound.yes().unwrap();

@@ -55,7 +55,7 @@ async fn while_the_local_member_is_gone_another_one_tells_who_is_in_the_cluster(
     let manifest = format!("spec: {{containers: [{{name: etcd, command: [etcd, '{flags}']}}]}}");
     write(&cluster.dir.path().join("etcd.yaml"), &manifest);
 
-    let seen = async || diagnose(&policy).await.evidence.members.yes().cloned();
+    let seen = async || diagnose(&policy, None).await.evidence.members.yes().cloned();
     let from = |wanted: MemberSource| move |seen: &Option<Members>| seen.as_ref().is_some_and(|seen| seen.source == wanted);
     let told = eventually("etcd's own list", seen, from(MemberSource::Etcd)).await.unwrap();
     assert_eq!(told.own_id.map(|id| id.0), Some(whole.own_id));

@@ -1,6 +1,7 @@
 //! What the node itself shows: units, certificates, pressure.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -80,4 +81,13 @@ pub struct Pause {
     pub length_ms: u64,
     /// How long ago it ended.
     pub age_ms: u64,
+}
+
+impl Pause {
+    /// That long, and over since `age`.
+    #[must_use]
+    pub fn new(length: Duration, age: Duration) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self { length_ms: ms(length), age_ms: ms(age) }
+    }
 }

@@ -4,6 +4,7 @@
 //! A frozen file system that lets reads pass is not found out here: that shows in etcd's own fsync. May be dropped at any await.
 
 use std::fs::OpenOptions;
+use std::future::Future;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use rustix::fs::{OFlags, statvfs};
 
 use super::aside::Aside;
 use super::flags;
-use crate::diagnose::evidence::{Host, Seen};
+use crate::diagnose::evidence::{Host, Pause, Seen};
 use crate::policy::Policy;
 use crate::sensor::pressure;
 
@@ -30,13 +31,13 @@ static MANIFEST: Aside = Aside::new("etcd's manifest");
 static DISK: Aside = Aside::new("etcd's data directory");
 
 /// See the module's head.
-pub(super) async fn look(policy: &Policy) -> Seen<Host> {
+pub(super) async fn look(policy: &Policy, last_pause: impl Future<Output = Option<Pause>>) -> Seen<Host> {
     let manifest = flags::manifest_path(policy);
     let flags = MANIFEST.read(FLAGS_TIME, move || flags::read(&manifest)).await;
     let told = flags.ok().and_then(Result::ok).and_then(|flags| flags.path("data-dir"));
-    let disk = disk(told.unwrap_or_else(|| PathBuf::from(DATA_DIR)), DISK_TIME).await;
+    let (disk, last_pause) = tokio::join!(disk(told.unwrap_or_else(|| PathBuf::from(DATA_DIR)), DISK_TIME), last_pause);
     Seen::Yes(Host {
-        last_pause: None,
+        last_pause,
         cpu_pressure: pressure::cpu(),
         io_pressure: pressure::io(),
         memory_pressure: pressure::memory(),
@@ -84,10 +85,10 @@ mod tests {
             crate::runtime::small_file::replace(&directory.path().join("etcd.yaml"), text.as_bytes()).unwrap();
         };
         etcd(directory.path());
-        let Seen::Yes(host) = look(&policy).await else { panic!("not seen") };
+        let Seen::Yes(host) = look(&policy, std::future::ready(None)).await else { panic!("not seen") };
         assert!(host.etcd_disk_free.is_some() && !host.etcd_disk_hangs, "{host:?}");
         etcd(Path::new("/proc/none"));
-        let Seen::Yes(host) = look(&policy).await else { panic!("not seen") };
+        let Seen::Yes(host) = look(&policy, std::future::ready(None)).await else { panic!("not seen") };
         assert_eq!((host.etcd_disk_free, host.etcd_disk_hangs), (None, false));
     }
 

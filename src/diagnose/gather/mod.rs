@@ -35,6 +35,7 @@ mod tls;
 mod unit;
 mod views;
 
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ use asker::Asker;
 use futures_util::future::join_all;
 use ports::Target;
 
-use super::evidence::{CertificateFile, Connect, Evidence, Port, Seen, Sockets};
+use super::evidence::{CertificateFile, Connect, Evidence, Pause, Port, Seen, Sockets};
 use crate::policy::{EtcdPolicy, Policy};
 use crate::runtime::clock;
 
@@ -55,7 +56,7 @@ const AFTER_MEMBERS: Duration = Duration::from_millis(3400);
 const LONGEST: Duration = Duration::from_millis(4400);
 
 /// What can be seen now.
-pub(super) async fn gather(policy: &Policy) -> Evidence {
+pub(super) async fn gather(policy: &Policy, last_pause: impl Future<Output = Option<Pause>>) -> Evidence {
     let wall_ms = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
     let asker = Asker::new(&policy.etcd);
     let blank = Evidence { wall_ms, node: own::host_name(), ..Evidence::default() };
@@ -69,7 +70,7 @@ pub(super) async fn gather(policy: &Policy) -> Evidence {
         ports::own_client(policy, &asker, LONGEST),
         within("etcd's metrics", LONGEST, metrics::look(policy, &asker)),
         within("the list of interfaces", LONGEST, interfaces::look(policy)),
-        within("the host", LONGEST, host::look(policy)),
+        within("the host", LONGEST, host::look(policy, last_pause)),
     );
     let metrics = metrics::spread(metrics, &mut of_members.peers);
     views::join(&mut of_members.peers, views);
