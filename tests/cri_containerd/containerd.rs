@@ -78,8 +78,10 @@ impl Containerd {
         );
         write(&dir.path().join("config.toml"), &config);
         let log = File::create(dir.path().join("containerd.log")).unwrap();
-        let child = Command::new("containerd").args(["--config", &at("config.toml")]).stdout(Stdio::null()).stderr(log).spawn();
-        let child = child.unwrap_or_else(|error| panic!("containerd: {error}; run scripts/setup"));
+        // It ends with the thread of its test, also when that is killed or aborts.
+        let tied = ["--pdeathsig", "KILL", "--", "containerd", "--config", &at("config.toml")];
+        let child = Command::new("setpriv").args(tied).stdout(Stdio::null()).stderr(log).spawn();
+        let child = child.unwrap_or_else(|error| panic!("setpriv: {error}; run scripts/setup"));
         let containerd = Self { dir, child, sandbox: None };
         eventually("containerd serves", async || {
             let serves = Command::new("ctr").args(["--address", &containerd.at("containerd.sock"), "version"]).output().unwrap();

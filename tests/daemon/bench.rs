@@ -92,17 +92,18 @@ impl Node {
 
     /// `run` with this node's policy and directories.
     pub fn command(&self) -> Command {
-        self.command_under(Command::new(BINARY))
+        self.command_under(&[])
     }
 
     /// The same in a network namespace of its own, which ends with the process.
     pub fn command_in_its_own_network(&self) -> Command {
-        let mut unshare = Command::new("unshare");
-        unshare.args(["--net", "--", BINARY]);
-        self.command_under(unshare)
+        self.command_under(&["unshare", "--net", "--"])
     }
 
-    fn command_under(&self, mut command: Command) -> Command {
+    fn command_under(&self, wrapper: &[&str]) -> Command {
+        // It ends with the thread of its test, also when that is killed or aborts.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).args(wrapper).arg(BINARY);
         command.arg("run").arg("--policy").arg(self.policy()).arg("--runtime-dir").arg(self.path("run"));
         command.env("STATE_DIRECTORY", self.path("state")).env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
         command.env_remove("FIP_WATCHDOG_LOG").stdin(Stdio::null()).stdout(Stdio::null());

@@ -97,7 +97,8 @@ struct TlsServer(Child);
 
 impl TlsServer {
     fn start(node: &Node, port: u16, input: Stdio) -> Self {
-        let child = Command::new("openssl")
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", "openssl"])
             .args(["s_server", "-quiet", "-alpn", "h2", "-naccept", "1000000", "-accept", &format!("127.0.0.1:{port}")])
             .arg("-cert")
             .arg(node.path("pki/server.crt"))

@@ -136,7 +136,9 @@ impl Member {
 
     pub fn start(&mut self) {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = Command::new(ETCD)
+        // It ends with the thread of its test, also when that is killed or aborts.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", ETCD])
             .args(&self.arguments)
             .env_clear()
             .stdin(Stdio::null())
