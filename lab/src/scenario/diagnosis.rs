@@ -13,6 +13,8 @@ use super::node::Node;
 
 /// A diagnosis comes within this, whatever hangs.
 pub const TAKES_LESS_THAN: Duration = Duration::from_secs(5);
+/// The mark of a check that could not be seen.
+const UNSEEN: &str = "unseen";
 /// Of a sentence, only this much is kept.
 const SENTENCE_CHARS_MAX: usize = 2000;
 
@@ -32,6 +34,11 @@ pub struct Wish {
     pub says: Vec<String>,
     /// Exactly these links do not work.
     pub links: Option<Vec<LinkWish>>,
+    /// Exactly these checks could not be seen.
+    pub unseen: Option<Vec<String>>,
+    /// Who asks: root, unless this says that it is a user without rights.
+    #[serde(default)]
+    pub without_rights: bool,
 }
 
 /// A direction between two nodes.
@@ -70,15 +77,24 @@ impl Wish {
         if let Some(missing) = self.says.iter().map(text).find(|text| !found.sentence.contains(text)) {
             return Some(format!("it does not say \"{missing}\""));
         }
+        if let Some(wanted) = self.unseen.clone() {
+            let unseen = found.checks.iter().filter(|check| check.mark == UNSEEN).map(|check| check.name.clone());
+            if let Some(words) = differ("checks that could not be seen", unseen.collect(), wanted) {
+                return Some(words);
+            }
+        }
         let links = self.links.as_ref()?;
         let name = |node: &NodeRef| super::judge::resolve(node, variables, 0).first().map(Node::to_string).unwrap_or_default();
-        let mut wanted: Vec<String> =
-            links.iter().map(|link| format!("{} > {}:{}", name(&link.from), name(&link.to), link.port)).collect();
-        let mut seen: Vec<String> = found.links.iter().map(Link::to_string).collect();
-        wanted.sort();
-        seen.sort();
-        (wanted != seen).then(|| format!("the links are {}, not {}", list(&seen), list(&wanted)))
+        let wanted = links.iter().map(|link| format!("{} > {}:{}", name(&link.from), name(&link.to), link.port));
+        differ("links", found.links.iter().map(Link::to_string).collect(), wanted.collect())
     }
+}
+
+/// Whether what was seen is what was wanted, in whatever order; the words if it is not.
+fn differ(what: &str, mut seen: Vec<String>, mut wanted: Vec<String>) -> Option<String> {
+    seen.sort();
+    wanted.sort();
+    (wanted != seen).then(|| format!("the {what} are {}, not {}", list(&seen), list(&wanted)))
 }
 
 /// `$F` is not the begin of `$Follower`.
@@ -114,12 +130,22 @@ pub struct Diagnosis {
     pub sentence: String,
     /// Directions that do not work.
     pub links: Vec<Link>,
+    /// What was looked at.
+    #[serde(skip_serializing)]
+    pub checks: Vec<Check>,
     /// How long it took, seen from outside.
     #[serde(skip_deserializing, serialize_with = "seconds")]
     pub took: Duration,
 }
 
-/// One of them.
+/// One look, and how it went.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Check {
+    name: String,
+    mark: String,
+}
+
+/// A direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     from: String,
@@ -165,7 +191,7 @@ mod tests {
     use super::*;
 
     const JSON: &str = r#"{"outcome":"network","cause":"inbound_blocked","sentence":"cp1 reaches cp2, and cp2 does not reach cp1.",
-        "checks":[],"links":[{"from":"cp2","to":"cp1","address":null,"port":2380,"shows":null}],"next":[]}"#;
+        "checks":[{"name":"certificates","mark":"unseen","seen":"not permitted"},{"name":"host","mark":"good"}],"links":[{"from":"cp2","to":"cp1","address":null,"port":2380,"shows":null}],"next":[]}"#;
 
     fn wish(text: &str) -> Wish {
         serde_saphyr::from_str(text).unwrap()
@@ -187,6 +213,8 @@ mod tests {
         assert!(lacks("{ cause: inbound_blocked, outcome: node }").unwrap().contains("network"));
         assert!(lacks("{ cause: inbound_blocked, says: [\"$L does not reach\"] }").unwrap().contains("cp1 does not reach"));
         assert!(lacks("{ cause: inbound_blocked, links: [] }").unwrap().contains("cp2 > cp1:2380, not none"));
+        assert_eq!(lacks("{ cause: inbound_blocked, unseen: [certificates] }"), None);
+        assert!(lacks("{ cause: inbound_blocked, unseen: [host] }").unwrap().contains("are certificates, not host"));
     }
 
     #[test]

@@ -129,13 +129,15 @@ pub async fn apply(lab: &Lab, heal: bool, name: &str, node: Node, args: &BTreeMa
     if heal { fault::heal(lab, name, node, args).await } else { fault::inject(lab, name, node, args).await }
 }
 
-/// What `fip-watchdog diagnose` says on a node.
+/// What `fip-watchdog diagnose` says on a node, to root or to a user without rights.
 ///
 /// # Errors
 /// It does not end, or says no diagnosis.
-pub async fn diagnose(lab: &Lab, node: Node) -> anyhow::Result<Diagnosis> {
+pub async fn diagnose(lab: &Lab, node: Node, without_rights: bool) -> anyhow::Result<Diagnosis> {
+    const NOBODY: &[&str] = &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let user = if without_rights { NOBODY } else { &[] };
     let began = clock::now();
-    let output = lab.exec(id(node)?, &["/usr/bin/fip-watchdog", "diagnose", "--json"], DIAGNOSE_LIMIT).await?;
+    let output = lab.exec(id(node)?, &[user, &["/usr/bin/fip-watchdog", "diagnose", "--json"]].concat(), DIAGNOSE_LIMIT).await?;
     let took = clock::now().saturating_sub(began);
     Diagnosis::parse(&output.stdout, took).map_err(|error| {
         let said = String::from_utf8_lossy(&output.stderr);

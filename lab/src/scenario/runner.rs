@@ -153,7 +153,8 @@ impl Run<'_> {
     async fn diagnose(&mut self, wish: &Wish, nodes: &[Node], limit: Duration) -> Result<(), String> {
         let (lab, deadline) = (self.lab, clock::now() + limit);
         loop {
-            let asked = futures_util::future::join_all(nodes.iter().map(|node| lab_api::diagnose(lab, *node)));
+            let asked =
+                futures_util::future::join_all(nodes.iter().map(|node| lab_api::diagnose(lab, *node, wish.without_rights)));
             tokio::pin!(asked);
             let answers = loop {
                 tokio::select! {
