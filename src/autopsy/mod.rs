@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::actuator::durable_fs::Fs;
 use crate::audit::text::millis;
@@ -86,6 +86,8 @@ pub struct Examiner {
     fs: Fs,
     state_dir: PathBuf,
     threads: Arc<Semaphore>,
+    /// Held while a file is written: each takes the number after the last, and all of them are staged under one name.
+    writing: Arc<Mutex<()>>,
     places: gather::Places,
 }
 
@@ -97,7 +99,8 @@ impl Examiner {
     }
 
     fn with(fs: Fs, state_dir: &Path, places: gather::Places) -> Self {
-        Self { fs, state_dir: state_dir.to_owned(), threads: Arc::new(Semaphore::new(gather::THREADS_MAX)), places }
+        let threads = Arc::new(Semaphore::new(gather::THREADS_MAX));
+        Self { fs, state_dir: state_dir.to_owned(), threads, writing: Arc::default(), places }
     }
 
     /// Examines the loop. `saved` is told as soon as all is seen and nothing more is needed of the loop.
@@ -119,22 +122,28 @@ impl Examiner {
         autopsy
     }
 
-    /// Writes the file; its number, if that worked in time.
+    /// Writes the file; its number, if that worked in time. While another one is being written on a slow disk, it waits its turn,
+    /// and takes no thread for that.
     async fn keep(&self, mut autopsy: Autopsy) -> Option<u32> {
-        let permit = Arc::clone(&self.threads).try_acquire_owned().ok()?;
-        let (fs, state_dir) = (self.fs.clone(), self.state_dir.clone());
-        let written = tokio::task::spawn_blocking(move || {
-            let written = store::write(&fs, &state_dir, &mut autopsy);
-            drop(permit);
-            written
-        });
+        let written = async {
+            let turn = Arc::clone(&self.writing).lock_owned().await;
+            let permit = Arc::clone(&self.threads).try_acquire_owned().ok()?;
+            let (fs, state_dir) = (self.fs.clone(), self.state_dir.clone());
+            let write = move || {
+                let written = store::write(&fs, &state_dir, &mut autopsy);
+                drop((turn, permit));
+                written
+            };
+            Some(tokio::task::spawn_blocking(write).await)
+        };
         match tokio::time::timeout(WRITE_TIME, written).await {
-            Ok(Ok(Ok(number))) => Some(number),
-            Ok(Ok(Err(error))) => {
+            Ok(Some(Ok(Ok(number)))) => Some(number),
+            Ok(None) => None,
+            Ok(Some(Ok(Err(error)))) => {
                 tracing::warn!(error = %crate::runtime::startup::chain(&error), "the autopsy is in the journal alone");
                 None
             }
-            Ok(Err(_)) | Err(_) => {
+            Ok(Some(Err(_))) | Err(_) => {
                 tracing::warn!("the autopsy is in the journal alone: its file was not written in time");
                 None
             }

@@ -142,6 +142,30 @@ impl FaultHook for FailingWrites {
     }
 }
 
+/// A disk that takes its time, as one under load does.
+struct SlowWrites;
+
+impl FaultHook for SlowWrites {
+    fn before(&self, call: &'static str, _: &Path) -> Result<(), Fault> {
+        if call == "sync" {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        Ok(())
+    }
+}
+
+/// One for an episode without a cycle, and one for the cycle that follows at once.
+#[tokio::test]
+async fn autopsies_that_are_written_at_one_time_have_a_file_and_a_number_each() {
+    let state = tempfile::tempdir().unwrap();
+    let examiner = Examiner::with(Fs::with_hook(Arc::new(SlowWrites)), state.path(), gather::Places::default());
+    let (one, two) = tokio::join!(examiner.keep(written(1)), examiner.keep(written(2)));
+    assert_eq!((one, two), (Some(1), Some(2)));
+    for number in [1, 2] {
+        assert_eq!(store::read(state.path(), number).unwrap().wall_ms, u64::from(number));
+    }
+}
+
 fn written(number: u64) -> Autopsy {
     Autopsy {
         number: None,
