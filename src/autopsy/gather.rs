@@ -107,12 +107,11 @@ fn reads(case: &Case, places: &Places, search_end: Moment) -> Vec<(&'static str,
         reads.push(("the loop's cgroups", Box::new(move |out| send(out, Piece::Frozen(places::frozen(&at, &cgroup, pid))))));
     }
     if let Some(path) = case.log.clone() {
-        let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
         let failed = |what: String| move |error: std::io::Error| Piece::Failed(format!("{what}: {error}"));
-        let name = format!("the log {}", path.display());
-        reads.push(("the log", Box::new(move |out| send(out, places::log(&path).map_or_else(failed(name), Piece::Log)))));
-        let name = format!("the file system of {}", dir.display());
-        let read = move |out: &Out| send(out, places::disk(&dir).map_or_else(failed(name), Piece::Disk));
+        let (name, log) = (format!("the log {}", path.display()), path.clone());
+        reads.push(("the log", Box::new(move |out| send(out, places::log(&log).map_or_else(failed(name), Piece::Log)))));
+        let name = format!("the file system of {}", path.display());
+        let read = move |out: &Out| send(out, places::disk(&path).map_or_else(failed(name), Piece::Disk));
         reads.push(("the log's file system", Box::new(read)));
     }
     reads

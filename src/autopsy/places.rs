@@ -66,8 +66,11 @@ pub(super) fn log(path: &Path) -> std::io::Result<Log> {
     Ok(Log { path: sentence(&path.to_string_lossy()), bytes, tail })
 }
 
-/// The file system that a directory is on.
-pub(super) fn disk(dir: &Path) -> std::io::Result<Disk> {
+/// The file system that a log is on: of the file itself, because docker keeps its logs elsewhere and the kubelet links to them. One
+/// that is gone was in its directory.
+pub(super) fn disk(log: &Path) -> std::io::Result<Disk> {
+    let file = log.canonicalize().unwrap_or_else(|_| log.to_owned());
+    let dir = file.parent().unwrap_or(Path::new("/"));
     let stat = rustix::fs::statvfs(dir)?;
     Ok(Disk {
         path: sentence(&dir.to_string_lossy()),
@@ -127,9 +130,21 @@ mod tests {
     }
 
     #[test]
+    fn the_file_system_is_that_of_the_file_which_docker_links_to() {
+        let (pods, docker) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (link, file) = (pods.path().join("0.log"), docker.path().join("c-json.log"));
+        put(&file, "");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let path = |log: &Path| PathBuf::from(disk(log).unwrap().path);
+        assert_eq!(path(&link), docker.path().canonicalize().unwrap());
+        // A log that is gone was on the file system of its directory.
+        assert_eq!(path(&pods.path().join("1.log")), pods.path());
+    }
+
+    #[test]
     fn a_file_system_with_room_is_not_full() {
         let root = tempfile::tempdir().unwrap();
-        let disk = disk(root.path()).unwrap();
+        let disk = disk(&root.path().join("0.log")).unwrap();
         assert!(
             disk.total_bytes > 0
                 && !Disk { free_bytes: 1 << 20, available_bytes: 1 << 20, free_inodes: 9, ..disk.clone() }.is_full()
