@@ -26,9 +26,10 @@ pub const IDENTIFIER: &str = "fip-watchdog";
 /// Longest `MESSAGE`, in bytes: one line in `journalctl` that a person still reads.
 const MESSAGE_BYTES_MAX: usize = 2000;
 
-/// Longest `FIP_EVIDENCE`, in bytes. With the other bounds an entry stays far below the 200 KiB that a
-/// datagram may have by default (`net.core.wmem_default`), so that no entry needs a memory file.
-const EVIDENCE_BYTES_MAX: usize = 32 * 1024;
+/// Longest `FIP_EVIDENCE`, in bytes: the largest that an autopsy may have (`autopsy::evidence`), with all that the senses can say.
+/// With the other bounds an entry stays below the 200 KiB that a datagram may have by default
+/// (`net.core.wmem_default`), so that no entry needs a memory file.
+const EVIDENCE_BYTES_MAX: usize = 112 * 1024;
 
 /// Most entries that wait for a journal that does not take them; at one entry a second, a minute.
 const BACKLOG_MAX: usize = 64;

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::audit::text::sentence;
 
-/// Most processes that are kept: the loop has a handful at a time. With the other bounds the evidence stays below the 32 KiB
-/// that a journal entry takes.
+/// Most processes that are kept: the loop has a handful at a time. With the other bounds the evidence stays below what a journal
+/// entry takes, also where every character is one that JSON writes as two.
 pub const PROCESSES_MAX: usize = 16;
 
 /// Most holders of the log pipe's read end that are kept.
@@ -16,6 +16,9 @@ pub const READERS_MAX: usize = 4;
 
 /// Most lines that are kept of the log's end.
 pub const LINES_MAX: usize = 10;
+
+/// Most frozen cgroups that are kept: one is enough to hold the loop.
+pub const FROZEN_MAX: usize = 8;
 
 /// What was seen of the loop before anything was killed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::evidence::{Disk, LINES_MAX, Log};
+use super::evidence::{Disk, FROZEN_MAX, LINES_MAX, Log};
 use super::process::{read, read_file};
 use crate::audit::text::sentence;
 
@@ -48,6 +48,7 @@ pub(crate) fn frozen(proc: &Path, cgroup: &Path, pid: u32) -> Vec<String> {
             found.extend(files.iter().find_map(says));
         }
     }
+    found.truncate(FROZEN_MAX);
     found
 }
 

@@ -17,7 +17,7 @@ use crate::runtime::startup::chain;
 pub const KEPT: usize = 16;
 
 /// Most bytes of one file.
-pub const BYTES_MAX: usize = 64 * 1024;
+pub const BYTES_MAX: usize = 128 * 1024;
 
 /// What is being written; a leftover of an earlier life is overwritten.
 const ASIDE: &str = "new";

@@ -237,9 +237,9 @@ fn a_full_disk_leaves_no_half_a_file_and_the_next_one_is_written() {
     assert_eq!(store::write(&fs, state.path(), &mut written(1)).unwrap(), 1);
 }
 
-#[test]
-fn the_largest_evidence_fits_into_a_journal_entry_and_a_file() {
-    let text = || "\\".repeat(300);
+/// Every text as long as it may be, of nothing but what JSON writes as two characters: a script is full of quotes.
+fn largest() -> Evidence {
+    let text = || "\"".repeat(300);
     let one = evidence::Process {
         pid: u32::MAX,
         parent: u32::MAX,
@@ -247,24 +247,44 @@ fn the_largest_evidence_fits_into_a_journal_entry_and_a_file() {
         start_ticks: u64::MAX,
         age_ms: u64::MAX,
         state: 'D',
-        name: "\\".repeat(15),
-        command_line: Some("x".repeat(300)),
-        wchan: Some("x".repeat(60)),
-        syscall: Some(evidence::Syscall {
-            name: "clock_nanosleep".to_owned(),
-            fd: Some(u32::MAX),
-            target: Some("x".repeat(300)),
-        }),
+        name: "\"".repeat(15),
+        command_line: Some(text()),
+        // The longest name of a kernel function.
+        wchan: Some("x".repeat(512)),
+        syscall: Some(evidence::Syscall { name: "clock_nanosleep".to_owned(), fd: Some(u32::MAX), target: Some(text()) }),
     };
     let pipe = evidence::Pipe { bytes: u64::MAX, capacity: u64::MAX, readers: vec![one.clone(); evidence::READERS_MAX] };
-    let output = evidence::Output { fd: 2, target: "x".repeat(300), pipe: Some(pipe) };
-    let evidence = Evidence {
-        shell: Some(1),
+    let output = evidence::Output { fd: 2, target: text(), pipe: Some(pipe) };
+    Evidence {
+        shell: Some(u32::MAX),
         processes: vec![one; evidence::PROCESSES_MAX],
         outputs: vec![output.clone(), output],
-        log: Some(evidence::Log { path: "x".repeat(300), bytes: u64::MAX, tail: vec![text(); evidence::LINES_MAX] }),
+        frozen: vec![text(); evidence::FROZEN_MAX],
+        log: Some(evidence::Log { path: text(), bytes: u64::MAX, tail: vec![text(); evidence::LINES_MAX] }),
+        disk: Some(evidence::Disk {
+            path: text(),
+            free_bytes: u64::MAX,
+            available_bytes: u64::MAX,
+            total_bytes: u64::MAX,
+            free_inodes: u64::MAX,
+            total_inodes: u64::MAX,
+        }),
+        unread: vec![text(); 8],
+        // As much as the audit lets them have.
+        facts: Value::from(vec!["\"".repeat(150); 100]),
         ..Evidence::default()
-    };
-    let bytes = serde_json::to_vec(&evidence).unwrap().len();
-    assert!(bytes < 30 * 1024, "{bytes}");
+    }
+}
+
+#[test]
+fn the_largest_evidence_fits_into_a_journal_entry_and_a_file() {
+    let state = tempfile::tempdir().unwrap();
+    let mut autopsy = Autopsy { evidence: largest(), ..written(1) };
+    let verdict = Verdict::LoopStalledFollower;
+    let event = crate::audit::AuditEvent::HangAutopsied { verdict, autopsy: Box::new(autopsy.clone()) };
+    let entry = crate::audit::journald::encode(event.kind(), event.priority(), &event.entry());
+    assert!(entry.len() < 150 * 1024, "{} bytes are near to what a datagram may have", entry.len());
+    assert!(!String::from_utf8(entry).unwrap().contains("omitted_bytes"));
+    store::write(&Fs::default(), state.path(), &mut autopsy).unwrap();
+    assert_eq!(store::read(state.path(), 1).unwrap().evidence, autopsy.evidence);
 }
