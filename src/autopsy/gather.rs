@@ -100,11 +100,11 @@ fn reads(case: &Case, places: &Places, search_end: Moment) -> Vec<(&'static str,
     let mut reads: Vec<(&'static str, Read)> = Vec::new();
     let (at, shell, uids) = (proc(), case.process, case.uids.clone());
     reads.push(("the loop's processes", Box::new(move |out| read_family(&at, shell, &uids, search_end, out))));
-    if let Some((pid, _)) = case.process {
+    if let Some(shell) = case.process {
         let at = proc();
-        reads.push(("the loop's outputs", Box::new(move |out| read_outputs(&at, pid, search_end, out))));
+        reads.push(("the loop's outputs", Box::new(move |out| read_outputs(&at, shell, search_end, out))));
         let (at, cgroup) = (proc(), places.cgroup.clone());
-        reads.push(("the loop's cgroups", Box::new(move |out| send(out, Piece::Frozen(places::frozen(&at, &cgroup, pid))))));
+        reads.push(("the loop's cgroups", Box::new(move |out| read_frozen(&at, &cgroup, shell, out))));
     }
     if let Some(path) = case.log.clone() {
         let failed = |what: String| move |error: std::io::Error| Piece::Failed(format!("{what}: {error}"));
@@ -129,8 +129,24 @@ fn read_family(proc: &Path, shell: Option<(u32, u64)>, uids: &[String], end: Mom
     }
 }
 
-fn read_outputs(proc: &Path, shell: u32, end: Moment, out: &Out) {
-    let found = outputs::outputs(proc, shell);
+/// Whether the pid is the shell's still, and not that of a process which came later.
+fn is_still(proc: &Path, (pid, start_ticks): (u32, u64)) -> bool {
+    process::stat(proc, pid).is_some_and(|stat| stat.start_ticks == start_ticks)
+}
+
+fn read_frozen(proc: &Path, cgroup: &Path, shell: (u32, u64), out: &Out) {
+    let found = places::frozen(proc, cgroup, shell.0);
+    if is_still(proc, shell) {
+        send(out, Piece::Frozen(found));
+    }
+}
+
+fn read_outputs(proc: &Path, shell: (u32, u64), end: Moment, out: &Out) {
+    let found = outputs::outputs(proc, shell.0);
+    // Asked afterwards: what was read before is then the shell's.
+    if !is_still(proc, shell) {
+        return;
+    }
     let pipes: Vec<String> = found.iter().filter(|output| output.pipe.is_some()).map(|output| output.target.clone()).collect();
     send(out, Piece::Outputs(found));
     if !pipes.is_empty() {

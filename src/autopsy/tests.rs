@@ -288,3 +288,17 @@ fn the_largest_evidence_fits_into_a_journal_entry_and_a_file() {
     store::write(&Fs::default(), state.path(), &mut autopsy).unwrap();
     assert_eq!(store::read(state.path(), 1).unwrap().evidence, autopsy.evidence);
 }
+
+/// The shell has ended, and its pid is another's by now: what that one writes to is no evidence, and none of our business.
+#[tokio::test]
+async fn what_a_later_process_of_the_same_pid_does_is_not_told_of_the_shell() {
+    let state = tempfile::tempdir().unwrap();
+    let patient = Patient::start("read line");
+    let (pid, start) = patient.id();
+    let examiner = Examiner::new(state.path());
+    let own = examiner.examine(case(Some((pid, start))), || {}).await;
+    assert_eq!(own.evidence.outputs.len(), 2, "{own:?}");
+    let others = examiner.examine(case(Some((pid, start + 1))), || {}).await;
+    assert_eq!(others.finding.cause, Cause::ShellDead, "{others:?}");
+    assert_eq!((others.evidence.outputs, others.evidence.frozen), (Vec::new(), Vec::new()));
+}
