@@ -19,7 +19,7 @@ const PIDS_MAX: usize = 32_768;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Family {
     pub(super) processes: Vec<Process>,
-    /// All processes were looked at.
+    /// All processes were looked at, and none is hidden from us.
     pub(super) complete: bool,
 }
 
@@ -39,6 +39,8 @@ pub(super) fn family(proc: &Path, shell: Option<(u32, u64)>, uids: &[String], en
             in_pod.insert(pid);
         }
     }
+    // Mounted with `hidepid`, and without CAP_SYS_PTRACE, /proc leaves out whom we may not trace; pid 1 is among them.
+    complete &= stats.contains_key(&1);
     let shell = shell.filter(|(pid, start)| stats.get(pid).is_some_and(|stat| stat.start_ticks == *start)).map(|(pid, _)| pid);
     let mut chosen: Vec<(u8, u64, u32, Role)> = roles(&stats, &in_pod, shell)
         .into_iter()
@@ -147,6 +149,20 @@ mod tests {
         let proc = node();
         let family = family(proc.path(), Some((720, 600)), &[UID.to_owned()], later());
         assert!(family.processes.iter().all(|process| process.role == Role::Pod) && family.processes.len() == 4);
+    }
+
+    #[test]
+    fn where_processes_are_hidden_one_that_is_not_seen_may_be_there() {
+        let proc = node();
+        let look = |shell| family(proc.path(), shell, &[], later());
+        assert!(look(None).complete);
+        // `hidepid=1` shows the directory and nothing in it, `hidepid=2` not even that.
+        std::fs::remove_file(proc.path().join("1/stat")).unwrap();
+        assert!(!look(None).complete && !look(Some((4711, 1))).complete);
+        std::fs::remove_dir_all(proc.path().join("1")).unwrap();
+        assert!(!look(None).complete);
+        // Whom we see is there all the same.
+        assert_eq!(look(Some((710, 600))).processes.len(), 4);
     }
 
     #[test]
