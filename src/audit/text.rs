@@ -12,13 +12,20 @@ pub const SENTENCE_BYTES_MAX: usize = 300;
 /// Most items of a list in a journal field; a longer one says how many were left out.
 pub const ITEMS_MAX: usize = 8;
 
-/// The text without control characters, cut at a character boundary to `bytes_max` with an ellipsis.
+/// Whether a character does something to the text around it: a control character, one that ends a line or a paragraph, or one that
+/// turns what follows from right to left (UAX #9), so that a terminal shows another sentence than was written.
+fn moves_text(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text without control characters and their like, cut at a character boundary to `bytes_max` with an ellipsis.
 #[must_use]
 pub fn clip(text: &str, bytes_max: usize) -> String {
     const ELLIPSIS: char = '…';
     let mut clipped = String::with_capacity(text.len().min(bytes_max));
     for character in text.trim_end().chars() {
-        let character = if character.is_control() { ' ' } else { character };
+        let character = if moves_text(character) { ' ' } else { character };
         if clipped.len() + character.len_utf8() > bytes_max {
             while clipped.len() + ELLIPSIS.len_utf8() > bytes_max {
                 if clipped.pop().is_none() {
@@ -96,12 +103,20 @@ mod tests {
         assert_eq!(sentences(&items).last().map(String::as_str), Some("and 12 more"));
     }
 
+    #[test]
+    fn what_turns_the_text_around_it_is_taken_out_as_a_control_character_is() {
+        // As written, a terminal that knows bidirectional text shows "loop healthy" here.
+        assert_eq!(clip("loop \u{202e}yhtlaeh\u{202c}", 100), "loop  yhtlaeh ");
+        assert_eq!(clip("a\u{2028}b\u{2029}c\u{2066}d\u{200f}e\u{61c}f", 100), "a b c d e f");
+        assert_eq!(clip("größer, 漢字, שלום", 100), "größer, 漢字, שלום");
+    }
+
     proptest! {
         #[test]
         fn clipped_text_keeps_its_bound_and_forges_no_line(text in ".*", bytes_max in 0_usize..64) {
             let clipped = clip(&text, bytes_max);
             prop_assert!(clipped.len() <= bytes_max);
-            prop_assert!(!clipped.chars().any(char::is_control));
+            prop_assert!(!clipped.chars().any(moves_text));
         }
 
         #[test]
