@@ -1,8 +1,14 @@
 //! The few files of `/proc/<pid>` that the sense reads, and what their counters mean.
 //!
-//! Invariant: a process that ends between two reads is `None`, never half a reading. Formats: proc(5).
+//! Invariants: a process that ends between two reads is `None`, never half a reading; no read is longer than [`FILE_BYTES_MAX`],
+//! and none of these files waits for the process's memory. `cmdline` does, and is as long as the process likes it to be (prctl(2),
+//! `PR_SET_MM_MAP`): it is not read here. Formats: proc(5).
 
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
+
+/// `cgroup` has a line for each of a dozen hierarchies, with a path in it; the others are shorter.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// What `/proc/<pid>/stat` says of one process at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +54,9 @@ pub(super) fn cgroups(pid: u32) -> Option<String> {
     read(pid, "cgroup")
 }
 
-/// Whether this is the sandbox's placeholder: its command is `/pause`.
+/// Whether this is the sandbox's placeholder: the file that it executes is called `pause`.
 pub(super) fn is_pause(pid: u32) -> bool {
-    read(pid, "cmdline").is_some_and(|command| is_pause_command(&command))
-}
-
-fn is_pause_command(command: &str) -> bool {
-    command.split('\0').next().is_some_and(|program| program == "pause" || program.ends_with("/pause"))
+    read(pid, "comm").is_some_and(|name| name.trim_end() == "pause")
 }
 
 /// Whether the process is pid 1 of a pid namespace below ours.
@@ -82,13 +84,18 @@ fn parse(stat: &str) -> Option<Counters> {
 }
 
 fn read(pid: u32, file: &str) -> Option<String> {
-    let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+    let mut bytes = Vec::new();
+    File::open(format!("/proc/{pid}/{file}")).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
     use super::*;
+    use crate::runtime::clock;
 
     fn stat(faults: u64) -> String {
         format!("4711 (a ) b) S 1 4711 4711 0 -1 4194304 999 {faults} 888 10 777 666 3 4 20 0 1 0 1234 3133440 373")
@@ -125,8 +132,21 @@ mod tests {
     }
 
     #[test]
-    fn the_sandboxs_placeholder_is_told_by_its_command() {
-        assert!(is_pause_command("/pause\0") && is_pause_command("/usr/bin/pause\0"));
-        assert!(!is_pause_command("sh\0-c\0/pause\0") && !is_pause_command(""));
+    fn no_file_is_read_beyond_the_bound_however_long_it_is() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read line", "sh"]).arg("x".repeat(100 * 1024)).stdin(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let end = clock::now() + Duration::from_secs(60);
+        // Empty, until the kernel has put the words in their place.
+        let read = loop {
+            let read = read(child.id(), "cmdline").unwrap();
+            if !read.is_empty() || clock::now() > end {
+                break read;
+            }
+            std::thread::yield_now();
+        };
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(read.len(), 64 * 1024);
     }
 }
