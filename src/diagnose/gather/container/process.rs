@@ -68,7 +68,8 @@ pub(super) fn find(proc: &Path, cgroup: &Path, port: Option<u16>) -> Result<Opti
     let entries = fs::read_dir(proc).map_err(|error| format!("cannot list processes: {error}"))?;
     let pids: BTreeSet<u32> =
         entries.take(ENTRIES_MAX).flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    if !pids.contains(&1) {
+    // `hidepid=1` lists it and shows nothing of it, `hidepid=2` does not list it.
+    if read(proc, 1, "stat").is_empty() {
         return Err("cannot see all processes: pid 1 is hidden in /proc".to_owned());
     }
     let named = pids.into_iter().filter(|pid| read(proc, *pid, "comm").trim_end() == NAME);
@@ -152,6 +153,8 @@ mod tests {
         let (proc, cgroup) = (dir.path().join("proc"), dir.path().join("cgroup"));
         let find = |port| find(&proc, &cgroup, port).map(|found| found.map(|process| process.pid));
         fs::create_dir_all(&proc).unwrap();
+        assert!(find(None).unwrap_err().contains("hidden"));
+        fs::create_dir(proc.join("1")).unwrap();
         assert!(find(None).unwrap_err().contains("hidden"));
         process(&proc, 1, "systemd", 'S', 1, "/sbin/init");
         process(&proc, 5, "etcdctl", 'S', 1, "etcdctl get etcd");
