@@ -1,5 +1,7 @@
 //! One entry of the journal as one line of the history. Pure.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -44,7 +46,7 @@ impl Happened {
     /// From a line of `journalctl --output=json`; none if it is no entry of the audit.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let fields: Value = serde_json::from_str(line).ok()?;
-        let field = |name: &str| fields.get(name).and_then(Value::as_str).map(|text| clip(text, TEXT_BYTES_MAX));
+        let field = |name: &str| fields.get(name).and_then(text).map(|text| clip(&text, TEXT_BYTES_MAX));
         let at = Timestamp::from_microsecond(field("__REALTIME_TIMESTAMP")?.parse().ok()?).ok()?;
         Some(Self {
             at: format!("{at:.6}"),
@@ -87,6 +89,18 @@ impl Happened {
             "started" | "stopping" => "daemon",
             event => event.split('_').next().unwrap_or(event),
         }
+    }
+}
+
+/// A field's text. One with a character that journalctl takes for unprintable (U+FFFE is enough) comes as a list of its bytes.
+fn text(field: &Value) -> Option<Cow<'_, str>> {
+    match field {
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Array(bytes) => {
+            let bytes: Option<Vec<u8>> = bytes.iter().map(|byte| u8::try_from(byte.as_u64()?).ok()).collect();
+            Some(Cow::Owned(String::from_utf8_lossy(&bytes?).into_owned()))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
     }
 }
 
@@ -187,7 +201,15 @@ mod tests {
         {
             assert_eq!(Happened::parse(line), None, "{line}");
         }
-        let binary = r#"{"__REALTIME_TIMESTAMP":"1","FIP_EVENT":"started","MESSAGE":[104,105]}"#;
-        assert_eq!(Happened::parse(binary).unwrap().message, "");
+        let odd = r#"{"__REALTIME_TIMESTAMP":"1","FIP_EVENT":"started","MESSAGE":["a","b"],"FIP_REASON":[256],"FIP_CAUSE":null}"#;
+        let happened = Happened::parse(odd).unwrap();
+        assert_eq!((happened.message.as_str(), happened.reason, happened.cause), ("", None, None));
+    }
+
+    #[test]
+    fn a_text_that_journalctl_takes_for_unprintable_is_shown_all_the_same() {
+        // "hi", a character that is none, and an escape, which moves no cursor.
+        let line = r#"{"__REALTIME_TIMESTAMP":"1796016675000000","FIP_EVENT":"verdict_changed","MESSAGE":[104,105,239,191,190,27,91,65]}"#;
+        assert_eq!(Happened::parse(line).unwrap().line(), "2026-11-30 05:31:15Z  verdict  hi\u{fffe} [A");
     }
 }
