@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::small_file;
+use super::write_behind::WriteBehind;
 
 /// The file has some 100 bytes.
 const FILE_BYTES_MAX: usize = 4096;
@@ -23,6 +24,7 @@ struct Kept {
 pub struct KnownGood {
     path: PathBuf,
     kept: Option<String>,
+    behind: WriteBehind<Kept>,
 }
 
 impl KnownGood {
@@ -35,7 +37,7 @@ impl KnownGood {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => (None, None),
             Err(error) => (None, Some(format!("{} is not understood and counts as none: {error}", path.display()))),
         };
-        (Self { path, kept }, fault)
+        (Self { path, kept, behind: WriteBehind::default() }, fault)
     }
 
     /// The hash, lower-case hex of a SHA-256.
@@ -50,12 +52,12 @@ impl KnownGood {
             return;
         }
         self.kept = Some(sha256.to_owned());
-        let (path, kept) = (self.path.clone(), Kept { sha256: sha256.to_owned() });
-        drop(tokio::task::spawn_blocking(move || {
-            if let Err(error) = write(&path, &kept) {
+        let path = self.path.clone();
+        self.behind.keep(Kept { sha256: sha256.to_owned() }, move |kept| {
+            if let Err(error) = write(&path, kept) {
                 tracing::warn!(path = %path.display(), %error, "the manifest's known good content cannot be kept");
             }
-        }));
+        });
     }
 }
 

@@ -27,3 +27,4 @@ pub mod supervisor;
 pub mod telemetry;
 mod trouble;
 pub mod world;
+mod write_behind;

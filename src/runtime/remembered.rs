@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::small_file;
+use super::write_behind::WriteBehind;
 use crate::sensor::etcd::MemberList;
 
 /// A list of three members has some 600 bytes; [`MEMBERS_MAX`](crate::sensor::etcd::MEMBERS_MAX) with long names some 100 KiB.
@@ -17,6 +18,7 @@ const FILE_BYTES_MAX: usize = 256 * 1024;
 pub struct Remembered {
     path: PathBuf,
     kept: Option<Arc<MemberList>>,
+    behind: WriteBehind<Arc<MemberList>>,
 }
 
 impl Remembered {
@@ -28,7 +30,7 @@ impl Remembered {
             Ok(kept) => (kept.map(Arc::new), None),
             Err(reason) => (None, Some(reason)),
         };
-        (Self { path, kept }, fault)
+        (Self { path, kept, behind: WriteBehind::default() }, fault)
     }
 
     /// Keeps another list. Returns at once; a failure is logged, and the next change is kept again.
@@ -38,12 +40,12 @@ impl Remembered {
         if known {
             return;
         }
-        let (path, list) = (self.path.clone(), Arc::clone(list));
-        drop(tokio::task::spawn_blocking(move || {
-            if let Err(error) = write(&path, &list) {
+        let path = self.path.clone();
+        self.behind.keep(Arc::clone(list), move |list| {
+            if let Err(error) = write(&path, list) {
                 tracing::warn!(path = %path.display(), %error, "etcd's member list cannot be kept");
             }
-        }));
+        });
     }
 }
 
