@@ -215,6 +215,13 @@ impl Evidence {
         self.processes.iter().filter(move |process| process.role == role)
     }
 
+    /// Puts in what a closer look showed of a process.
+    pub(super) fn set_process(&mut self, closer: Process) {
+        if let Some(process) = self.processes.iter_mut().find(|process| process.pid == closer.pid) {
+            *process = closer;
+        }
+    }
+
     /// Puts in what was read later than its process.
     pub(super) fn set_command_line(&mut self, pid: u32, command_line: String) {
         if let Some(process) = self.processes.iter_mut().find(|process| process.pid == pid) {

@@ -43,6 +43,7 @@ impl Default for Places {
 /// A piece of evidence.
 enum Piece {
     Family(Family),
+    Process(Process),
     CommandLine(u32, String),
     Outputs(Vec<Output>),
     Readers(Vec<(String, Process)>),
@@ -119,10 +120,13 @@ fn reads(case: &Case, places: &Places, search_end: Moment) -> Vec<(&'static str,
 
 fn read_family(proc: &Path, shell: Option<(u32, u64)>, uids: &[String], end: Moment, out: &Out) {
     let family = tree::family(proc, shell, uids, end);
-    let pids: Vec<u32> = family.processes.iter().map(|process| process.pid).collect();
+    let processes = family.processes.clone();
     send(out, Piece::Family(family));
-    // Last: this read may wait for the process that hangs.
-    for pid in pids {
+    // Last, since these reads may wait for the process that hangs.
+    for closer in processes.iter().filter_map(|process| process::look_closer(proc, process)) {
+        send(out, Piece::Process(closer));
+    }
+    for pid in processes.iter().map(|process| process.pid) {
         if let Some(line) = process::command_line(proc, pid) {
             send(out, Piece::CommandLine(pid, line));
         }
@@ -150,7 +154,14 @@ fn read_outputs(proc: &Path, shell: (u32, u64), end: Moment, out: &Out) {
     let pipes: Vec<String> = found.iter().filter(|output| output.pipe.is_some()).map(|output| output.target.clone()).collect();
     send(out, Piece::Outputs(found));
     if !pipes.is_empty() {
-        send(out, Piece::Readers(outputs::readers(proc, &pipes, end)));
+        let mut readers = outputs::readers(proc, &pipes, end);
+        send(out, Piece::Readers(readers.clone()));
+        for (_, reader) in &mut readers {
+            if let Some(closer) = process::look_closer(proc, reader) {
+                *reader = closer;
+            }
+        }
+        send(out, Piece::Readers(readers));
     }
 }
 
@@ -165,6 +176,7 @@ fn take(evidence: &mut Evidence, open: &mut Vec<&'static str>, piece: Piece) {
             evidence.processes = family.processes;
             evidence.processes_complete = family.complete;
         }
+        Piece::Process(closer) => evidence.set_process(closer),
         Piece::CommandLine(pid, line) => evidence.set_command_line(pid, line),
         Piece::Outputs(outputs) => evidence.outputs = outputs,
         Piece::Readers(readers) => {

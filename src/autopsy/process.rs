@@ -1,7 +1,8 @@
-//! One process, as the few files of `/proc/<pid>` show it that never wait for it.
+//! One process, as the few files of `/proc/<pid>` show it.
 //!
-//! `stat`, `wchan`, `syscall` and the links in `fd` are answered without the process's address space, so they are read also of
-//! one that hangs; `cmdline` needs a lock that a hung page fault may hold, so it is read last and apart. Every read is cut.
+//! `stat`, `wchan` and the links in `fd` wait for no lock that a hung process may hold: they are read first. `syscall` waits for
+//! an `execve` that is under way (`lock_trace` in the kernel's fs/proc/base.c; before 5.7 for all of it, with the reading of the
+//! file from a disk that may be dead), and `cmdline` for a page fault: they are read later and apart, in this order. Every read is cut.
 //! Blocking. Formats: proc(5).
 
 use std::fs::File;
@@ -56,7 +57,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { name: sentence(name), state, parent, start_ticks })
 }
 
-/// All of a process but its command line.
+/// All of a process but its system call and its command line.
 pub(super) fn look(proc: &Path, pid: u32, role: Role, stat: Stat) -> Process {
     let age = clock::boottime().as_millis().saturating_sub(u128::from(stat.start_ticks) * 1000 / u128::from(TICKS_PER_SECOND));
     let wchan = read(proc, pid, "wchan").map(|name| sentence(&name)).filter(|name| !name.is_empty() && name != "0");
@@ -70,11 +71,18 @@ pub(super) fn look(proc: &Path, pid: u32, role: Role, stat: Stat) -> Process {
         name: stat.name,
         command_line: None,
         wchan,
-        syscall: read(proc, pid, "syscall").and_then(|text| syscall(proc, pid, &text)),
+        syscall: None,
     }
 }
 
-/// The command line with blanks between its words.
+/// The process once more, with its system call: state and call belong together. May wait for the process; none if it is gone.
+pub(super) fn look_closer(proc: &Path, seen: &Process) -> Option<Process> {
+    let stat = stat(proc, seen.pid).filter(|stat| stat.start_ticks == seen.start_ticks)?;
+    let again = look(proc, seen.pid, seen.role, stat);
+    Some(Process { syscall: read(proc, seen.pid, "syscall").and_then(|text| syscall(proc, seen.pid, &text)), ..again })
+}
+
+/// The command line with blanks between its words. May wait for the process.
 pub(super) fn command_line(proc: &Path, pid: u32) -> Option<String> {
     read(proc, pid, "cmdline").map(|text| sentence(&text.replace('\0', " "))).filter(|text| !text.is_empty())
 }
@@ -193,7 +201,8 @@ mod tests {
         let proc = Path::new("/proc");
         let end = clock::now() + std::time::Duration::from_secs(60);
         let seen = loop {
-            let process = stat(proc, cat.id()).map(|stat| look(proc, cat.id(), Role::Child, stat)).unwrap();
+            let mut process = stat(proc, cat.id()).map(|stat| look(proc, cat.id(), Role::Child, stat)).unwrap();
+            process = look_closer(proc, &process).unwrap();
             if process.syscall.as_ref().is_some_and(|call| call.name == "read") || clock::now() > end {
                 break process;
             }

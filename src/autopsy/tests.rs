@@ -101,24 +101,27 @@ async fn a_shell_that_is_gone_is_dead_only_when_all_processes_were_looked_at() {
     assert_eq!(unseen.finding.cause, Cause::Unknown, "{unseen:?}");
 }
 
-/// A FIFO in the place of `cmdline`, as a process whose memory is locked: whoever opens it waits.
+/// A FIFO in the place of `cmdline`, as of a process whose memory is locked, or of `syscall`, as of one that is held up in
+/// `execve`: whoever opens it waits.
 #[tokio::test]
 async fn a_file_that_hangs_costs_its_own_evidence_and_no_more_than_the_time_for_it() {
-    let root = tempfile::tempdir().unwrap();
-    let places = gather::Places { proc: root.path().join("proc"), cgroup: root.path().join("cgroup") };
-    let dir = places.proc.join("4711");
-    std::fs::create_dir_all(&dir).unwrap();
-    let stat = "4711 (bash) D 1 1 1 0 -1 4194304 1 1 1 1 1 1 1 1 20 0 1 0 600 1 1\n";
-    std::io::Write::write_all(&mut std::fs::File::create(dir.join("stat")).unwrap(), stat.as_bytes()).unwrap();
-    let fifo = dir.join("cmdline");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let examiner = Examiner::with(Fs::default(), root.path(), places);
-    let autopsy = examiner.examine(Case { may_write: false, ..case(Some((4711, 600))) }, || {}).await;
-    // Let the thread go on, and end.
-    drop(std::fs::OpenOptions::new().write(true).open(&fifo).unwrap());
-    assert_eq!(autopsy.finding.cause, Cause::UninterruptibleIo, "{autopsy:?}");
-    assert_eq!(autopsy.evidence.unread, ["the loop's processes: no answer within 800 ms"]);
-    assert_eq!(autopsy.number, None);
+    for file in ["cmdline", "syscall"] {
+        let root = tempfile::tempdir().unwrap();
+        let places = gather::Places { proc: root.path().join("proc"), cgroup: root.path().join("cgroup") };
+        let dir = places.proc.join("4711");
+        std::fs::create_dir_all(&dir).unwrap();
+        let stat = "4711 (bash) D 1 1 1 0 -1 4194304 1 1 1 1 1 1 1 1 20 0 1 0 600 1 1\n";
+        std::io::Write::write_all(&mut std::fs::File::create(dir.join("stat")).unwrap(), stat.as_bytes()).unwrap();
+        let fifo = dir.join(file);
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let examiner = Examiner::with(Fs::default(), root.path(), places);
+        let autopsy = examiner.examine(Case { may_write: false, ..case(Some((4711, 600))) }, || {}).await;
+        // Let the thread go on, and end.
+        drop(std::fs::OpenOptions::new().write(true).open(&fifo).unwrap());
+        assert_eq!(autopsy.finding.cause, Cause::UninterruptibleIo, "{file}: {autopsy:?}");
+        assert_eq!(autopsy.evidence.unread, ["the loop's processes: no answer within 800 ms"]);
+        assert_eq!(autopsy.number, None);
+    }
 }
 
 #[tokio::test]
