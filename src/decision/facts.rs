@@ -147,7 +147,8 @@ pub enum LoopState {
         /// It took the FIP off in one of those rounds.
         took_fip_off: bool,
     },
-    /// No finished round for too long, and the process has made progress within one worst round: only its log is frozen.
+    /// No finished round for too long, and the process has gone on working for one worst round since the last: only its log is
+    /// frozen.
     LogStalled,
     /// No finished round for too long, and no progress; how it shows.
     Stalled(String),
@@ -178,11 +179,11 @@ impl LoopState {
                     return Self::Alive { overdue: beat_age > policy.interval.saturating_add(ROUND_SLACK) };
                 }
                 let idle = age(process.progress_at);
-                if idle < policy.worst_round() {
-                    return Self::LogStalled;
-                }
                 if idle < policy.stalled_after {
-                    return Self::Alive { overdue: true };
+                    // One that freezes in the middle of a round has worked on for less, and must not look well in between.
+                    let worked_on = beat_age.saturating_sub(idle);
+                    let log_only = worked_on >= policy.worst_round();
+                    return if log_only { Self::LogStalled } else { Self::Alive { overdue: true } };
                 }
                 let wchan = process.wchan.as_deref().map(|name| format!(", in {name}")).unwrap_or_default();
                 Self::Stalled(format!(
