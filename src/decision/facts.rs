@@ -169,7 +169,13 @@ impl LoopState {
     pub fn of(observation: &Observation, policy: &LoopPolicy, now: Moment, void_before: Moment) -> Self {
         let age = |stamp: Moment| now.since(stamp.max(void_before));
         let Some(heartbeat) = observation.heartbeat.fresh() else {
-            return Self::Unknown(format!("heartbeat: {}", unknown_reason(&observation.heartbeat)));
+            return match observation.process.fresh() {
+                // Within a minute of a pod's end the kubelet removes its log, too: that there is no process is then all there is to see.
+                Some(ProcessView::Absent { since }) if age(*since) >= policy.stalled_after => Self::Absent,
+                Some(ProcessView::Absent { .. } | ProcessView::Present(_)) | None => {
+                    Self::Unknown(format!("heartbeat: {}", unknown_reason(&observation.heartbeat)))
+                }
+            };
         };
         let beat_age = age(last_sign(heartbeat));
         match (&observation.process, observation.process.fresh()) {

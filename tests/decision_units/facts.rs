@@ -67,6 +67,22 @@ fn a_loop_without_a_process_is_absent_when_both_its_signs_are_old() {
 }
 
 #[test]
+fn a_loop_without_a_process_is_absent_although_its_log_is_gone_too() {
+    let no_log = |process: Reading<ProcessView>| {
+        let mut scene = Scene::of(StepKind::ApplyAlias);
+        scene.observation.heartbeat = Reading::Unknown("no log directory".to_owned());
+        scene.observation.process = process;
+        LoopState::of(&scene.observation, &policy().watched_loop, at(NOW), at(0))
+    };
+    let absent = |since: u64| fresh(ProcessView::Absent { since: at(NOW - since) });
+    let unknown = LoopState::Unknown("heartbeat: no log directory".to_owned());
+    assert_eq!(no_log(absent(19_999)), unknown);
+    assert_eq!(no_log(absent(20_000)), LoopState::Absent);
+    assert_eq!(no_log(present(LONG, LONG)), unknown, "a process that stands still may wait for its next round");
+    assert_eq!(no_log(Reading::Unknown("no uid".to_owned())), unknown);
+}
+
+#[test]
 fn a_process_that_cannot_be_seen_makes_the_log_alone_count_for_longer() {
     let unseen = |sign: u64| loop_state(sign, Reading::Unknown("no permission".to_owned()));
     assert_eq!(unseen(7_000), IN_TIME);
