@@ -189,15 +189,21 @@ fn expected(facts: &Facts, role_name: &str, fixed: Option<Verdict>, holding_name
             if holding_name == "unknown" {
                 return Verdict::Unknown;
             }
-            if facts.manifest_missing.is_some_and(|age| age >= Duration::from_secs(5)) {
-                return Verdict::ManifestMissing;
-            }
             let late = facts.role_age >= WORST_ROUND && facts.holding_age >= WORST_ROUND;
             let verdict = grid_says(role_name, holding_name, loop_name, facts.contested, late);
             let steady = matches!((role_name, holding_name), ("leads", "leased" | "held") | ("follows", "absent"));
             let verdict = instead(facts, verdict, steady);
-            let goes_on = [Verdict::FipOrphaned, Verdict::FipDuplicated].contains(&verdict);
-            if facts.flapping.is_some() && !goes_on { Verdict::LeaderFlapping } else { verdict }
+            let held_up = if facts.manifest_missing.is_some_and(|age| age >= Duration::from_secs(5)) {
+                Some(Verdict::ManifestMissing)
+            } else {
+                facts.flapping.map(|_| Verdict::LeaderFlapping)
+            };
+            // Whatever keeps a frozen loop from being cycled, a leader defends the FIP that it has.
+            let defends = facts.contested && role_name == "leads" && holding_name != "absent";
+            let is_cycled = verdict == Verdict::LoopStalledFipHeld && held_up.is_none();
+            let verdict = if defends && !is_cycled { Verdict::FipDuplicated } else { verdict };
+            let two_holders = [Verdict::FipOrphaned, Verdict::FipDuplicated].contains(&verdict);
+            held_up.filter(|_| !two_holders).unwrap_or(verdict)
         }
     }
 }

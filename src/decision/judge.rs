@@ -97,9 +97,6 @@ pub fn judge(facts: &Facts) -> Judgement {
     let Ok(holding) = facts.holding else {
         return Is(Verdict::Unknown);
     };
-    if facts.manifest_missing.is_some_and(|age| age >= MANIFEST_MISSING_AFTER) {
-        return Is(Verdict::ManifestMissing);
-    }
     let verdict = match (leads, holding) {
         (true, Holding::Absent) => leader_without_fip(facts),
         (true, Holding::Held | Holding::Lent { .. } | Holding::Leased { .. }) => leader_with_fip(facts),
@@ -107,9 +104,11 @@ pub fn judge(facts: &Facts) -> Judgement {
         (false, Holding::Leased { .. }) => Verdict::FipOrphaned,
         (false, Holding::Held | Holding::Lent { .. }) => follower_with_fip(facts),
     };
-    // A follower lets go of the FIP all the same, and a leader defends what it has.
-    if facts.flapping.is_some() && !matches!(verdict, Verdict::FipOrphaned | Verdict::FipDuplicated) {
-        return Is(Verdict::LeaderFlapping);
+    // Two holders come first: a follower lets go of the FIP all the same, and a leader defends what it has.
+    if let Some(instead) = held_up(facts)
+        && !matches!(verdict, Verdict::FipOrphaned | Verdict::FipDuplicated)
+    {
+        return Is(instead);
     }
     let proven = matches!(facts.role, Role::Leads | Role::Follows);
     let needs_no_proof = matches!(
@@ -117,6 +116,15 @@ pub fn judge(facts: &Facts) -> Judgement {
         Verdict::Healthy | Verdict::LogStalled | Verdict::HostStarved | Verdict::Unknown | Verdict::ManifestChanged
     );
     if proven || needs_no_proof { Is(verdict) } else { Judgement::IfProven(verdict) }
+}
+
+/// What is said instead of most verdicts, because nothing is put up or cycled meanwhile.
+fn held_up(facts: &Facts) -> Option<Verdict> {
+    if facts.manifest_missing.is_some_and(|age| age >= MANIFEST_MISSING_AFTER) {
+        Some(Verdict::ManifestMissing)
+    } else {
+        facts.flapping.map(|_| Verdict::LeaderFlapping)
+    }
 }
 
 /// A loop that works, or may, gets the time of one worst round to correct the alias itself.
@@ -173,21 +181,8 @@ fn leader_without_fip(facts: &Facts) -> Verdict {
 }
 
 fn leader_with_fip(facts: &Facts) -> Verdict {
-    match &facts.watched_loop {
+    let verdict = match &facts.watched_loop {
         LoopState::Stalled(_) => loop_down(facts, Verdict::LoopStalledFipHeld),
-        LoopState::Absent
-        | LoopState::Returning
-        | LoopState::Unknown(_)
-        | LoopState::Renewed { .. }
-        | LoopState::Blind { .. }
-        | LoopState::Mistaken { .. }
-        | LoopState::LogStalled
-        | LoopState::Starved(_)
-        | LoopState::Alive { .. }
-            if facts.contested =>
-        {
-            Verdict::FipDuplicated
-        }
         LoopState::Absent | LoopState::Returning => loop_down(facts, Verdict::LoopAbsent),
         LoopState::Unknown(_) => Verdict::Unknown,
         LoopState::Renewed { .. } => Verdict::ManifestChanged,
@@ -196,7 +191,10 @@ fn leader_with_fip(facts: &Facts) -> Verdict {
         LoopState::LogStalled => Verdict::LogStalled,
         LoopState::Starved(_) => Verdict::HostStarved,
         LoopState::Alive { .. } => all_well(facts),
-    }
+    };
+    // A frozen loop is cycled all the same where it can be: its ladder defends the FIP, too.
+    let defends_itself = verdict == Verdict::LoopStalledFipHeld && held_up(facts).is_none();
+    if facts.contested && !defends_itself { Verdict::FipDuplicated } else { verdict }
 }
 
 fn follower_without_fip(facts: &Facts) -> Verdict {
