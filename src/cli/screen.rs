@@ -118,8 +118,10 @@ pub fn explain(report: &StatusReport, colour: bool) -> String {
 }
 
 /// Why there is no step.
-const fn nothing(report: &StatusReport) -> &'static str {
+fn nothing(report: &StatusReport) -> &'static str {
     match report.verdict {
+        // The FIP is out of its place, and the loop has its time to put that right.
+        Verdict::Healthy if !report.waiting_on.is_empty() => "nothing yet: that is the loop's to put right",
         Verdict::Healthy => "nothing: all is as it should be",
         Verdict::Paused => "nothing: an operator paused it",
         Verdict::Starting => "nothing yet: no verdict before every sense has answered, or the time for it is over",

@@ -31,7 +31,7 @@ use super::time::Moment;
 use super::upkeep::{Upkeep, is_leased};
 use super::verdict::Verdict;
 use crate::policy::{Mode, Policy};
-use patience::{is_standing, lasts, wait_for_a_loop_that_took_it_off, wait_for_a_stable_leader};
+use patience::{is_standing, lasts, wait_for_a_loop_that_took_it_off, wait_for_a_stable_leader, wait_for_the_loops_own_round};
 use strain::Strain;
 
 /// Something, and since when it has been so.
@@ -225,11 +225,7 @@ impl Machine {
 
     /// The policy's ladder for the verdict: the first step whose goal is not reached and that may run.
     fn climb_the_ladder(&self, observation: &Observation, facts: &Facts, policy: &Policy, now: Moment, decision: &mut Decision) {
-        let loop_may_work = matches!(decision.verdict, Verdict::Healthy | Verdict::HostStarved);
-        if loop_may_work && facts.role.says_it_leads() && facts.holding == Ok(Holding::Absent) {
-            let waited = facts.role_age.min(facts.holding_age);
-            decision.waiting_on.push(WaitingOn::LoopsOwnRound { remaining: facts.worst_round.saturating_sub(waited) });
-        }
+        decision.waiting_on.extend(wait_for_the_loops_own_round(decision.verdict, facts));
         if decision.verdict == Verdict::LeaderFlapping {
             decision.waiting_on.extend(wait_for_a_stable_leader(facts));
         }
@@ -311,7 +307,7 @@ impl Machine {
         );
         // Looking more often would make a node that starves no better.
         let overdue = !matches!(facts.watched_loop, LoopState::Alive { overdue: false } | LoopState::Starved(_));
-        let gap = decision.verdict == Verdict::Healthy && !decision.waiting_on.is_empty();
+        let gap = decision.verdict == Verdict::Healthy && facts.role.says_it_leads() && !decision.waiting_on.is_empty();
         if !calm {
             decision.etcd_depth = EtcdDepth::Proof;
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use fip_watchdog::decision::facts::Holding;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
-    EtcdFault, EtcdStatus, EtcdView, LoopFip, LoopProcess, LoopVerdict, ProcessView, Quorum, StrainView,
+    EtcdFault, EtcdStatus, EtcdView, HoldOff, LoopFip, LoopProcess, LoopVerdict, OperatorPause, ProcessView, Quorum, Reading,
+    StrainView,
 };
 use fip_watchdog::decision::plan::{Decision, EtcdDepth, UnsafeReason, WaitingOn};
 use fip_watchdog::decision::step::{StepKind, StepOutcome};
@@ -53,11 +54,53 @@ fn pace(decision: &Decision) -> (EtcdDepth, u128) {
 
 #[test]
 fn a_healthy_node_is_looked_at_calmly_and_waits_for_nothing() {
-    for (leads, holding) in [(true, Holding::Held), (false, Holding::Absent), (false, Holding::Held)] {
+    for (leads, holding) in [(true, Holding::Held), (false, Holding::Absent)] {
         let decision = decide(&node(leads, holding), 4_000);
         assert_eq!((decision.verdict, decision.start.as_slice()), (Verdict::Healthy, [].as_slice()));
         assert_eq!((decision.waiting_on.as_slice(), pace(&decision)), ([].as_slice(), (EtcdDepth::Status, 1_000)));
     }
+}
+
+#[test]
+fn a_follower_with_the_fip_says_that_it_waits_for_its_loop_whatever_is_told_of_the_loop() {
+    let waits = [WaitingOn::LoopsOwnRound { remaining: Duration::from_secs(12) }];
+    let decision = decide(&node(false, Holding::Held), 4_000);
+    assert_eq!((decision.verdict, decision.waiting_on.as_slice()), (Verdict::Healthy, waits.as_slice()));
+    assert_eq!(pace(&decision), (EtcdDepth::Status, 1_000), "an ordinary change of leader is no reason to ask more often");
+    let mut blind = node(false, Holding::Held);
+    blind.observation.heartbeat = Reading::Unknown("no log".to_owned());
+    let decision = decide(&blind, 4_000);
+    assert_eq!((decision.verdict, decision.waiting_on.as_slice()), (Verdict::Unknown, waits.as_slice()));
+    let decision = decide(&node(false, Holding::Held), 16_000);
+    assert_eq!((decision.verdict, decision.start.as_slice()), (Verdict::FipOrphaned, [StepKind::ReleaseAlias].as_slice()));
+    assert!(!decision.waiting_on.iter().any(|wait| matches!(wait, WaitingOn::LoopsOwnRound { .. })), "its time is over");
+}
+
+#[test]
+fn nobody_waits_for_a_round_while_nothing_is_judged_or_the_end_of_that_time_changes_nothing() {
+    let own_round =
+        |scene: &Scene| decide(scene, 4_000).waiting_on.iter().any(|wait| matches!(wait, WaitingOn::LoopsOwnRound { .. }));
+    let mut paused = node(false, Holding::Held);
+    paused.observation.paused = Some(OperatorPause { reason: "work".to_owned(), remaining: Duration::from_secs(60) });
+    let mut resumed = node(false, Holding::Held);
+    resumed.observation.resumed_at = Some(at(NOW - 3_000));
+    let mut waits_for_units = node(false, Holding::Held);
+    let hold_off = HoldOff { reason: "a.service is activating".to_owned(), remaining: Duration::from_secs(60) };
+    waits_for_units.observation.hold_off = Some(hold_off);
+    let mut blind = node(true, Holding::Absent);
+    blind.observation.heartbeat = Reading::Unknown("no log".to_owned());
+    for scene in [paused, resumed, waits_for_units, blind, frozen(true, Holding::Absent), frozen(false, Holding::Held)] {
+        assert!(!own_round(&scene), "{:?}", decide(&scene, 4_000));
+    }
+}
+
+#[test]
+fn a_leader_without_the_fip_waits_for_a_loop_of_which_only_the_log_is_frozen() {
+    let mut scene = node(true, Holding::Absent);
+    scene.beat(LoopVerdict::Leader, LoopFip::Kept, 60_000);
+    let decision = decide(&scene, 4_000);
+    assert_eq!(decision.verdict, Verdict::LogStalled);
+    assert_eq!(decision.waiting_on, [WaitingOn::LoopsOwnRound { remaining: Duration::from_secs(12) }]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::decision::facts::LoopState;
+use crate::decision::facts::{Holding, LoopState, Role};
 use crate::decision::judge::Facts;
 use crate::decision::plan::{Decision, WaitingOn};
 use crate::decision::verdict::Verdict;
@@ -19,6 +19,24 @@ pub(super) fn is_standing(decision: &Decision, facts: &Facts) -> bool {
 /// What was begun for one leader would be wrong under the next.
 pub(super) fn wait_for_a_stable_leader(facts: &Facts) -> Option<WaitingOn> {
     facts.flapping.map(|remaining| WaitingOn::StableLeader { remaining })
+}
+
+/// A FIP that is missing on the leader, or left on a follower, is the loop's to put right for one worst round. Then a follower lets go
+/// whatever the loop does; a leader puts it up for a loop that works, or may.
+pub(super) fn wait_for_the_loops_own_round(verdict: Verdict, facts: &Facts) -> Option<WaitingOn> {
+    let absent = facts.holding.as_ref().ok().map(|holding| *holding == Holding::Absent)?;
+    let waits = match &facts.role {
+        Role::ClaimsToLead | Role::Leads | Role::Unproven(_) => {
+            absent && matches!(verdict, Verdict::Healthy | Verdict::LogStalled | Verdict::HostStarved)
+        }
+        Role::ClaimsToFollow | Role::Follows => {
+            let judges = !matches!(verdict, Verdict::Paused | Verdict::Resumed | Verdict::Starting);
+            !absent && judges && !matches!(verdict, Verdict::FipOrphaned | Verdict::FipDuplicated)
+        }
+        Role::Unknown(_) | Role::Unreachable(_) | Role::NoLeader | Role::Learner | Role::CutOff(_) => false,
+    };
+    let waited = facts.role_age.min(facts.holding_age);
+    waits.then(|| WaitingOn::LoopsOwnRound { remaining: facts.worst_round.saturating_sub(waited) })
 }
 
 /// A loop that takes off what we put up would be fed an alias a second; at one a worst round the hour's budget lasts.
