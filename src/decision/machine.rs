@@ -66,6 +66,8 @@ pub struct Machine {
     started: bool,
     verdict: Since<Verdict>,
     role: Since<RoleKind>,
+    /// Since when etcd has not told the role, while it does not.
+    role_unclear_since: Option<Moment>,
     holding: Since<Option<bool>>,
     /// The last definite answer to "is the FIP here?", across readings that could not tell.
     last_known_held: Option<bool>,
@@ -106,6 +108,7 @@ impl Machine {
             started: false,
             verdict: Since { value: Verdict::Starting, since: now },
             role: Since { value: RoleKind::Unclear, since: now },
+            role_unclear_since: None,
             holding: Since { value: None, since: now },
             last_known_held: None,
             last_known_link: None,

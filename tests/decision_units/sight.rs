@@ -6,8 +6,8 @@ use fip_watchdog::decision::facts::{Holding, LoopState};
 use fip_watchdog::decision::judge::Facts;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{
-    AliasView, Claim, ConflictView, CyclePhase, CycleView, EtcdStatus, EtcdView, KubeletView, LoopFip, LoopVerdict, ManifestView,
-    Observation, ProcessView, Quorum, Reading, StrainView,
+    AliasView, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, KubeletView, LoopFip, LoopVerdict,
+    ManifestView, Observation, ProcessView, Quorum, Reading, StrainView,
 };
 use fip_watchdog::decision::step::{StepKind, StepOutcome};
 
@@ -56,6 +56,43 @@ fn a_claim_counts_once_the_roles_had_the_time_of_a_round_and_for_five_seconds() 
         assert!(!contested(heard, now, alias(Vec::new())), "what is not here is nobody's second");
         assert!(!contested(heard, now, Reading::Unknown("blind".to_owned())));
     }
+}
+
+#[test]
+fn a_role_goes_on_through_a_silence_of_etcd_that_is_shorter_than_a_worst_round() {
+    let silent = |observation: &mut Observation| observation.etcd = fresh(EtcdView::Unreachable(EtcdFault::TimedOut));
+    for (lasts, role_age) in [(15_999, 36_000), (16_000, 0), (16_001, 0)] {
+        let mut machine = started();
+        look(&mut machine, 20_000, silent);
+        look(&mut machine, 20_000 + lasts, silent);
+        let age = look(&mut machine, 36_000.max(20_000 + lasts), |_| ()).role_age;
+        assert_eq!(age, Duration::from_millis(role_age), "silent for {lasts} ms");
+    }
+    let mut machine = started();
+    for silence in [20_000, 30_000, 40_000] {
+        look(&mut machine, silence, silent);
+        assert_eq!(
+            look(&mut machine, silence + 9_000, |_| ()).role_age,
+            Duration::from_millis(silence + 9_000),
+            "each counts anew"
+        );
+    }
+}
+
+#[test]
+fn a_leadership_that_comes_while_etcd_is_silent_for_a_moment_is_announced() {
+    let another = |observation: &mut Observation| {
+        let status = EtcdStatus { member_id: 1, leader: 2, ..EtcdStatus::default() };
+        observation.etcd = fresh(EtcdView::Answered(status));
+    };
+    let silent = |observation: &mut Observation| observation.etcd = fresh(EtcdView::Unreachable(EtcdFault::TimedOut));
+    let mut machine = started();
+    machine.on_step_finished(StepKind::AnnounceAlias, &StepOutcome::Succeeded("told".to_owned()), at(1));
+    look(&mut machine, 20_000, another);
+    look(&mut machine, 21_000, silent);
+    assert!(!machine.announces_arrival());
+    look(&mut machine, 22_000, |_| ());
+    assert!(machine.announces_arrival(), "the FIP was elsewhere meanwhile");
 }
 
 #[test]

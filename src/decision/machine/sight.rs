@@ -29,6 +29,7 @@ impl Machine {
             Role::Unknown(_) | Role::Unreachable(_) | Role::Learner | Role::Unproven(_) => RoleKind::Unclear,
         };
         let was = self.role.value;
+        let kind = self.across_a_silence(kind, policy, now);
         if self.role.update(kind, now) && was == RoleKind::NotLeading && kind == RoleKind::Leading {
             // The FIP may have been elsewhere meanwhile, and neighbours remember that.
             self.announce_due |= self.last_known_held == Some(true);
@@ -74,6 +75,17 @@ impl Machine {
             pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
             worst_round: policy.watched_loop.worst_round(),
         }
+    }
+
+    /// A role of which etcd does not tell for less than one worst round has not ended: an etcd that is silent now and then, on a slow disk say,
+    /// would otherwise give a loop that does nothing its time again and again, and two nodes would hold the FIP for as long.
+    fn across_a_silence(&mut self, kind: RoleKind, policy: &Policy, now: Moment) -> RoleKind {
+        if kind != RoleKind::Unclear {
+            self.role_unclear_since = None;
+            return kind;
+        }
+        let since = *self.role_unclear_since.get_or_insert(now);
+        if now.since(since) < policy.watched_loop.worst_round() { self.role.value } else { kind }
     }
 
     /// After a boot nothing is judged before the units that the policy names are active, or the time for them is over. Ages
