@@ -15,6 +15,8 @@ mod patience;
 mod sight;
 mod strain;
 
+use std::time::Duration;
+
 use super::budget::Budget;
 use super::content::Content;
 use super::facts::{Holding, LoopState, Role};
@@ -51,6 +53,18 @@ impl<T: PartialEq> Since<T> {
     }
 }
 
+/// Since when a sense has not told something, while it does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Silence(Option<Moment>);
+
+impl Silence {
+    /// Whether it is silent, and has been for less than `bound`: what it told before goes on for so long.
+    fn is_brief(&mut self, is_silent: bool, bound: Duration, now: Moment) -> bool {
+        self.0 = is_silent.then(|| self.0.unwrap_or(now));
+        self.0.is_some_and(|since| now.since(since) < bound)
+    }
+}
+
 /// The kind of a role, as far as its age matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RoleKind {
@@ -66,9 +80,9 @@ pub struct Machine {
     started: bool,
     verdict: Since<Verdict>,
     role: Since<RoleKind>,
-    /// Since when etcd has not told the role, while it does not.
-    role_unclear_since: Option<Moment>,
+    role_silence: Silence,
     holding: Since<Option<bool>>,
+    holding_silence: Silence,
     /// The last definite answer to "is the FIP here?", across readings that could not tell.
     last_known_held: Option<bool>,
     /// The last definite answer to "is there a link?", and since when there is one again.
@@ -108,8 +122,9 @@ impl Machine {
             started: false,
             verdict: Since { value: Verdict::Starting, since: now },
             role: Since { value: RoleKind::Unclear, since: now },
-            role_unclear_since: None,
+            role_silence: Silence::default(),
             holding: Since { value: None, since: now },
+            holding_silence: Silence::default(),
             last_known_held: None,
             last_known_link: None,
             link_back_at: None,

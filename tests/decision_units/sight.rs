@@ -80,6 +80,24 @@ fn a_role_goes_on_through_a_silence_of_etcd_that_is_shorter_than_a_worst_round()
 }
 
 #[test]
+fn a_fip_stays_where_it_is_through_a_silence_of_the_interface_that_is_shorter_than_a_worst_round() {
+    let blind = |observation: &mut Observation| observation.alias = Reading::Unknown("no answer".to_owned());
+    let gone = |observation: &mut Observation| {
+        observation.alias = fresh(AliasView { entries: Vec::new(), up: true, carrier: true });
+    };
+    for (lasts, holding_age) in [(15_999, 36_000), (16_000, 0), (16_001, 0)] {
+        let mut machine = started();
+        look(&mut machine, 20_000, blind);
+        assert!(look(&mut machine, 20_000 + lasts, blind).holding.is_err(), "it goes on counting, and is not known");
+        let age = look(&mut machine, 36_000.max(20_000 + lasts), |_| ()).holding_age;
+        assert_eq!(age, Duration::from_millis(holding_age), "silent for {lasts} ms");
+    }
+    let mut machine = started();
+    look(&mut machine, 20_000, blind);
+    assert_eq!(look(&mut machine, 21_000, gone).holding_age, Duration::ZERO, "it went meanwhile");
+}
+
+#[test]
 fn a_leadership_that_comes_while_etcd_is_silent_for_a_moment_is_announced() {
     let another = |observation: &mut Observation| {
         let status = EtcdStatus { member_id: 1, leader: 2, ..EtcdStatus::default() };

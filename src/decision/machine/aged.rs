@@ -29,7 +29,8 @@ impl Machine {
         self.started_at = older(self.started_at);
         self.verdict.since = older(self.verdict.since);
         self.role.since = older(self.role.since);
-        self.role_unclear_since = self.role_unclear_since.map(older);
+        self.role_silence.0 = self.role_silence.0.map(older);
+        self.holding_silence.0 = self.holding_silence.0.map(older);
         self.holding.since = older(self.holding.since);
         self.link_back_at = self.link_back_at.map(older);
         self.kubelet_down_since = self.kubelet_down_since.map(older);

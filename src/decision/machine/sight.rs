@@ -28,9 +28,12 @@ impl Machine {
             Role::Follows | Role::ClaimsToFollow | Role::NoLeader | Role::CutOff(_) => RoleKind::NotLeading,
             Role::Unknown(_) | Role::Unreachable(_) | Role::Learner | Role::Unproven(_) => RoleKind::Unclear,
         };
+        // What is silent now and then would otherwise give a loop that does nothing its time again and again, and two nodes would
+        // hold the FIP for as long as that goes on.
+        let worst_round = policy.watched_loop.worst_round();
         let was = self.role.value;
-        let kind = self.across_a_silence(kind, policy, now);
-        if self.role.update(kind, now) && was == RoleKind::NotLeading && kind == RoleKind::Leading {
+        let role_goes_on = self.role_silence.is_brief(kind == RoleKind::Unclear, worst_round, now);
+        if !role_goes_on && self.role.update(kind, now) && was == RoleKind::NotLeading && kind == RoleKind::Leading {
             // The FIP may have been elsewhere meanwhile, and neighbours remember that.
             self.announce_due |= self.last_known_held == Some(true);
         }
@@ -39,7 +42,7 @@ impl Machine {
             Reading::Stale { .. } => Err("the last reading is too old".to_owned()),
             Reading::Unknown(reason) => Err(reason.clone()),
         };
-        self.note_holding(&holding, now);
+        self.note_holding(&holding, worst_round, now);
         self.note_link(observation, now);
         self.note_manifest(observation, now);
         self.note_kubelet(observation, policy, now);
@@ -73,19 +76,8 @@ impl Machine {
             manifest_missing: self.manifest_missing_since.map(age),
             kubelet_down: self.kubelet_down_since.map(age),
             pod_stuck: self.stuck.as_ref().map(|stuck| stuck.value.clone()),
-            worst_round: policy.watched_loop.worst_round(),
+            worst_round,
         }
-    }
-
-    /// A role of which etcd does not tell for less than one worst round has not ended: an etcd that is silent now and then, on a slow disk say,
-    /// would otherwise give a loop that does nothing its time again and again, and two nodes would hold the FIP for as long.
-    fn across_a_silence(&mut self, kind: RoleKind, policy: &Policy, now: Moment) -> RoleKind {
-        if kind != RoleKind::Unclear {
-            self.role_unclear_since = None;
-            return kind;
-        }
-        let since = *self.role_unclear_since.get_or_insert(now);
-        if now.since(since) < policy.watched_loop.worst_round() { self.role.value } else { kind }
     }
 
     /// After a boot nothing is judged before the units that the policy names are active, or the time for them is over. Ages
@@ -96,9 +88,11 @@ impl Machine {
         }
     }
 
-    fn note_holding(&mut self, holding: &Result<Holding, String>, now: Moment) {
+    fn note_holding(&mut self, holding: &Result<Holding, String>, worst_round: Duration, now: Moment) {
         let held = holding.as_ref().ok().map(|holding| *holding != Holding::Absent);
-        self.holding.update(held, now);
+        if !self.holding_silence.is_brief(held.is_none(), worst_round, now) {
+            self.holding.update(held, now);
+        }
         if let Some(held) = held
             && self.last_known_held.replace(held) != Some(held)
         {
