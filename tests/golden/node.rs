@@ -7,8 +7,7 @@ use std::time::Duration;
 use fip_watchdog::decision::certificate::{Expired, is_suspected};
 use fip_watchdog::decision::observation::{
     AliasEntry, AliasView, Beat, Claim, ConflictView, CyclePhase, CycleView, EtcdFault, EtcdStatus, EtcdView, HeartbeatView,
-    KubeletView, LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading,
-    StrainView,
+    LoopFip, LoopProcess, LoopVerdict, ManifestView, Observation, OperatorPause, ProcessView, Quorum, Reading, StrainView,
 };
 use fip_watchdog::decision::plan::EtcdDepth;
 use fip_watchdog::decision::step::StepKind;
@@ -17,7 +16,7 @@ use fip_watchdog::policy::Policy;
 use fip_watchdog::runtime::clock::Clocks;
 
 use crate::behind::Behind;
-use crate::state::{Alias, Etcd, Kubelet, Link, Log, Manifest, Patch, Process, Quorum as Answer, Says, State};
+use crate::state::{Alias, Etcd, Link, Log, Manifest, Patch, Process, Quorum as Answer, Says, State, held_off};
 use crate::timeline::WallClock;
 
 /// The node has been up for a day when the case begins.
@@ -241,6 +240,13 @@ impl Node {
         }
     }
 
+    /// To a watchdog that has just started all of this is new; a round counts when it is read as new content.
+    pub fn seen_for_the_first_time(&mut self) {
+        let now = self.now();
+        (self.beat, self.following_since, self.absent_since) = (None, now, now);
+        (self.process.seen_since, self.process.progress_at) = (now, now);
+    }
+
     /// What a step on the alias leaves behind.
     pub fn alias_step(&mut self, step: StepKind) {
         let (alias, leased) = match step {
@@ -274,11 +280,7 @@ impl Node {
             process: self.process(),
             alias: self.alias(),
             manifest: self.manifest(),
-            kubelet: match &self.state.kubelet {
-                Kubelet::Running => fresh(KubeletView::Running, now),
-                Kubelet::Down => fresh(KubeletView::Down, now),
-                Kubelet::Unknown(why) => Reading::Unknown(why.clone()),
-            },
+            kubelet: self.state.kubelet.read(now),
             conflict: fresh(ConflictView { last: self.claim.clone() }, now),
             api,
             cycle: self.cycle.map(|phase| CycleView { phase }),
@@ -286,7 +288,7 @@ impl Node {
             paused: (!self.state.paused.is_empty()).then_some(pause),
             resumed_at,
             strain: StrainView { late_ticks: self.state.late_ticks, cpu_pressure: Some(self.state.cpu_pressure) },
-            hold_off: None,
+            hold_off: (!self.state.waits_for.is_empty()).then(|| held_off(&self.state.waits_for)),
         }
     }
 

@@ -45,6 +45,7 @@ pub struct Seen {
 enum Due {
     Change { set: Patch, lasts: Option<Duration>, pause: Option<(PauseOf, PauseClock)> },
     SetWallClock(WallClock),
+    Restart,
     Phase(Phase),
     Act(StepKind),
     End { step: StepKind, script: Script },
@@ -60,9 +61,13 @@ struct Player<'a> {
     queued: usize,
     in_flight: BTreeSet<StepKind>,
     unproven: BTreeSet<StepKind>,
+    /// The starts of cycles that the journal knows of.
+    cycles: Vec<Moment>,
     repeats: AnnounceSchedule,
     round_at: Duration,
     last_round: Duration,
+    /// Nothing wakes a watchdog that stands still.
+    asleep_until: Duration,
     depth: EtcdDepth,
     seen: Seen,
 }
@@ -88,9 +93,11 @@ pub fn run_from(policy: &Policy, timeline: &Timeline, begin: &Patch) -> Seen {
         queued: 0,
         in_flight: BTreeSet::new(),
         unproven: BTreeSet::new(),
+        cycles: past.clone(),
         repeats: AnnounceSchedule::default(),
         round_at: Duration::ZERO,
         last_round: Duration::ZERO,
+        asleep_until: Duration::ZERO,
         depth: EtcdDepth::Status,
         seen: Seen::default(),
     };
@@ -116,6 +123,9 @@ impl Player<'_> {
                 let at = event.at.0 + event.every.map_or(Duration::ZERO, |every| every.0) * time;
                 let pause = event.pause.map(|pause| (pause.of, pause.clock));
                 self.queue(at, Due::Change { set: event.set.clone(), lasts: event.lasts.map(|lasts| lasts.0), pause });
+                if event.watchdog_restarts {
+                    self.queue(at, Due::Restart);
+                }
                 if let Some(by) = event.wall_clock {
                     let after_a_pause = event.pause.and(event.lasts).map_or(Duration::ZERO, |lasts| lasts.0);
                     self.queue(at + after_a_pause, Due::SetWallClock(by));
@@ -138,7 +148,7 @@ impl Player<'_> {
                 woken |= self.handle(due);
             }
             if woken {
-                self.round_at = self.round_at.min(next.max(self.last_round + ROUND_MIN));
+                self.round_at = self.round_at.min(next.max(self.last_round + ROUND_MIN).max(self.asleep_until));
             }
             if next >= self.round_at {
                 self.round();
@@ -165,6 +175,10 @@ impl Player<'_> {
                 self.node.set_wall_clock(by);
                 false
             }
+            Due::Restart => {
+                self.restart();
+                true
+            }
             Due::Phase(phase) => {
                 self.node.cycle = phase.cycle;
                 self.node.change(&phase.set);
@@ -187,6 +201,20 @@ impl Player<'_> {
         }
     }
 
+    /// A new process: steps that were under way end where they are, and an open cycle has been brought home before the first verdict.
+    fn restart(&mut self) {
+        let (now, known_good) = (self.node.now(), self.machine.known_good().map(str::to_owned));
+        self.agenda.retain(|_, due| !matches!(due, Due::Phase(_) | Due::Act(_) | Due::End { .. }));
+        self.node.cycle = None;
+        self.node.seen_for_the_first_time();
+        self.machine = Machine::new(now, &self.cycles).knowing(known_good);
+        self.gap = GapWatch::new(self.node.clocks());
+        self.in_flight.clear();
+        self.unproven.clear();
+        self.asleep_until = self.node.time;
+        (self.repeats, self.depth) = (AnnounceSchedule::default(), EtcdDepth::Status);
+    }
+
     /// Rounds and steps of a watchdog that stands still wait.
     fn stand_still(&mut self, of: PauseOf, clock: PauseClock, lasts: Duration) {
         if of != PauseOf::Watchdog {
@@ -194,6 +222,7 @@ impl Player<'_> {
         }
         if of != PauseOf::Loop {
             self.round_at = self.round_at.max(self.node.time) + lasts;
+            self.asleep_until = self.node.time + lasts;
             for (at, due) in std::mem::take(&mut self.agenda) {
                 let waits = matches!(due, Due::End { .. } | Due::Act(_) | Due::Phase(_));
                 self.agenda.insert((at.0 + if waits { lasts } else { Duration::ZERO }, at.1), due);
@@ -241,6 +270,7 @@ impl Player<'_> {
             self.seen.steps.push((self.node.time, step));
         }
         self.machine.on_step_started(step, self.node.now());
+        self.cycles.extend((step == StepKind::CycleManifest).then(|| self.node.now()));
         self.in_flight.insert(step);
         let script = script(step, self.timeline.steps.get(&step));
         for phase in script.phases.clone() {

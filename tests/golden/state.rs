@@ -2,6 +2,10 @@
 //!
 //! Each key of the list is a key of `node:` and `set:` in the case files. By default the node is a healthy leader.
 
+use std::time::Duration;
+
+use fip_watchdog::decision::observation::{HoldOff, KubeletView, Reading};
+use fip_watchdog::decision::time::Moment;
 use serde::Deserialize;
 
 macro_rules! states {
@@ -80,6 +84,8 @@ states! {
     late_ticks: u32 = 0;
     /// Percentage of time in which some task waits for a CPU.
     cpu_pressure: u32 = 0;
+    /// The units that are waited for after a boot, as a sentence; empty for none.
+    waits_for: String = String::new();
     /// The words of an operator who pauses the watchdog; empty for none.
     paused: String = String::new();
 }
@@ -230,4 +236,20 @@ pub enum Kubelet {
     Down,
     /// The sense cannot tell.
     Unknown(String),
+}
+
+impl Kubelet {
+    /// What its sense reads.
+    pub fn read(&self, at: Moment) -> Reading<KubeletView> {
+        match self {
+            Self::Running => Reading::Fresh { value: KubeletView::Running, at },
+            Self::Down => Reading::Fresh { value: KubeletView::Down, at },
+            Self::Unknown(why) => Reading::Unknown(why.clone()),
+        }
+    }
+}
+
+/// Units that are waited for, for a minute more as it is told; the end is an event of the case.
+pub fn held_off(reason: &str) -> HoldOff {
+    HoldOff { reason: reason.to_owned(), remaining: Duration::from_secs(60) }
 }

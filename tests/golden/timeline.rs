@@ -63,6 +63,9 @@ pub struct Event {
     pub times: u32,
     /// Who stands still meanwhile, for as long as it lasts.
     pub pause: Option<Pause>,
+    /// The watchdog is killed and starts anew: what its journal and the kernel kept is all that it knows.
+    #[serde(default)]
+    pub watchdog_restarts: bool,
     /// The wall clock is set.
     pub wall_clock: Option<WallClock>,
 }
