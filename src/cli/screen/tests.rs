@@ -282,6 +282,17 @@ fn an_explanation_of_nothing_says_why_nothing_is_done() {
 }
 
 #[test]
+fn a_node_that_waits_for_its_loop_is_not_told_to_be_as_it_should_be() {
+    let waits = vec![WaitingOn::LoopsOwnRound { remaining: Duration::from_secs(9) }];
+    for (waiting_on, says) in [(waits, "nothing yet: that is the loop's"), (Vec::new(), "nothing: all is as it should be")] {
+        let decision = Decision { verdict: Verdict::Healthy, waiting_on, ..decision() };
+        let observation = Observation { in_flight: std::collections::BTreeSet::new(), ..observation() };
+        let text = explain(&report(&observation, &decision, &policy()), false);
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[test]
 fn json_holds_no_control_character_and_says_the_same() {
     let text = "a\u{1b}[31m\u{7f}\u{9b}31m\nö\"";
     let line = json(&text);
