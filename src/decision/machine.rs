@@ -199,9 +199,9 @@ impl Machine {
                 StepOutcome::Succeeded(_) => None,
                 StepOutcome::Refused(_) | StepOutcome::Failed(_) => self.stuck.take(),
             };
-            if matches!(outcome, StepOutcome::Refused(_)) {
-                self.budget.give_back(step);
-            }
+        }
+        if matches!(outcome, StepOutcome::Refused(_)) {
+            self.budget.give_back(step);
         }
         let announces = matches!(step, StepKind::ApplyAlias | StepKind::AnnounceAlias);
         if announces && matches!(outcome, StepOutcome::Succeeded(_)) {

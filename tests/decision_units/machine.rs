@@ -6,7 +6,8 @@ use std::time::Duration;
 use fip_watchdog::decision::facts::Holding;
 use fip_watchdog::decision::machine::Machine;
 use fip_watchdog::decision::observation::{EtcdStatus, EtcdView, ManifestView, Quorum, Reading};
-use fip_watchdog::decision::step::{Lane, StepKind};
+use fip_watchdog::decision::plan::WaitingOn;
+use fip_watchdog::decision::step::{Lane, StepKind, StepOutcome};
 use fip_watchdog::decision::time::Moment;
 use fip_watchdog::decision::verdict::Verdict;
 use fip_watchdog::policy::Mode;
@@ -47,6 +48,25 @@ fn a_daemon_that_only_observes_leaves_a_lease_that_it_finds_to_its_end() {
         let mut policy = policy();
         policy.mode = mode;
         assert_eq!(Machine::new(at(0), &[]).farewell(&scene.observation, &policy, at(NOW)), step);
+    }
+}
+
+#[test]
+fn applications_that_were_refused_cost_nothing_of_the_hour_and_those_that_failed_do() {
+    let (refused, failed) = (StepOutcome::Refused("not proven".to_owned()), StepOutcome::Failed("undone".to_owned()));
+    for (outcome, goes_on) in [(refused, true), (failed, false)] {
+        let mut scene = Scene::of(StepKind::ApplyAlias);
+        let mut machine = Machine::new(at(0), &[]);
+        machine.step(&scene.observation, &policy(), at(0));
+        for attempt in 1..=u64::from(policy().limits.alias_per_hour) {
+            let then = at(NOW - 1_000 * attempt);
+            machine.on_step_started(StepKind::ApplyAlias, then);
+            machine.on_step_finished(StepKind::ApplyAlias, &outcome, then);
+        }
+        let decision = machine.step(&scene.quorum(Quorum::Confirmed { at: at(NOW) }).observation, &policy(), at(NOW));
+        let spent = |wait: &WaitingOn| matches!(wait, WaitingOn::Budget { step: StepKind::ApplyAlias, .. });
+        let what = (decision.start.contains(&StepKind::ApplyAlias), decision.waiting_on.iter().any(spent));
+        assert_eq!(what, (goes_on, !goes_on), "{outcome:?}: {decision:?}");
     }
 }
 
