@@ -1,6 +1,7 @@
 //! What the audit has said already, so that it speaks when something changes and is silent otherwise.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::audit::text::sentence;
 use crate::audit::{Audit, AuditEvent, evidence};
@@ -14,11 +15,49 @@ use crate::policy::Policy;
 /// Two kinds of alarm on each of at most seven members.
 const ALARMS_MAX: usize = 14;
 
+/// So many changes of the verdict are told within [`TOLD_WITHIN`]: a story of failures has ten. A quorum that answers every other time makes two a second.
+const TOLD_MAX: usize = 20;
+/// See [`TOLD_MAX`].
+const TOLD_WITHIN: Duration = Duration::from_secs(60);
+
+/// The last change of the verdict, and which changes were told.
+#[derive(Debug)]
+struct Changes {
+    verdict: Verdict,
+    since: Moment,
+    from: Verdict,
+    held_for: Duration,
+    untold: usize,
+    told: VecDeque<Moment>,
+}
+
+impl Changes {
+    fn note(&mut self, decision: &Decision) {
+        if decision.verdict != self.verdict {
+            self.held_for = decision.since.since(self.since);
+            self.since = decision.since;
+            self.from = std::mem::replace(&mut self.verdict, decision.verdict);
+            self.untold = self.untold.saturating_add(1);
+        }
+    }
+
+    /// How many changes there are to tell, the last one included, if one may be told now. The last is never left untold for ever.
+    fn due(&mut self, now: Moment) -> Option<usize> {
+        while self.told.front().is_some_and(|at| now.since(*at) >= TOLD_WITHIN) {
+            self.told.pop_front();
+        }
+        if self.untold == 0 || self.told.len() >= TOLD_MAX {
+            return None;
+        }
+        self.told.push_back(now);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
 /// The last things said.
 #[derive(Debug)]
 pub struct Spoken {
-    verdict: Verdict,
-    verdict_since: Moment,
+    changes: Changes,
     planned_for: Option<Moment>,
     refused: BTreeSet<String>,
     lost: BTreeMap<&'static str, Moment>,
@@ -32,8 +71,14 @@ impl Spoken {
     #[must_use]
     pub const fn new(now: Moment) -> Self {
         Self {
-            verdict: Verdict::Starting,
-            verdict_since: now,
+            changes: Changes {
+                verdict: Verdict::Starting,
+                since: now,
+                from: Verdict::Starting,
+                held_for: Duration::ZERO,
+                untold: 0,
+                told: VecDeque::new(),
+            },
             planned_for: None,
             refused: BTreeSet::new(),
             lost: BTreeMap::new(),
@@ -48,16 +93,19 @@ impl Spoken {
         self.say_senses(audit, observation, now);
         self.say_alarms(audit, &observation.etcd, now);
         self.say_silence(audit, &observation.api, now);
-        if decision.verdict != self.verdict {
+        self.changes.note(decision);
+        if let Some(changes) = self.changes.due(now) {
+            let mut reasons = decision.reasons.clone();
+            if changes > 1 {
+                reasons.insert(0, format!("it goes to and fro: {} changes before this one were not told", changes - 1));
+            }
             audit.emit(&AuditEvent::VerdictChanged {
-                from: self.verdict,
+                from: self.changes.from,
                 to: decision.verdict,
-                reasons: decision.reasons.clone(),
-                held_for: decision.since.since(self.verdict_since),
+                reasons,
+                held_for: self.changes.held_for,
                 evidence: evidence(observation, now),
             });
-            self.verdict = decision.verdict;
-            self.verdict_since = decision.since;
             self.refused.clear();
         }
         self.say_plan(audit, observation, decision, policy, now);
@@ -248,5 +296,43 @@ mod tests {
             spoken.say_alarms(&audit, &reading, at);
             assert_eq!(counted(), expected, "{reading:?}");
         }
+    }
+
+    #[test]
+    fn a_verdict_that_goes_to_and_fro_is_told_so_often_and_its_last_change_always() {
+        let audit = Audit::new(None, None, false);
+        let mut spoken = Spoken::new(Moment::default());
+        let mut policy = Policy::with_defaults([192, 0, 2, 1].into(), "eth0");
+        policy.remedies.clear();
+        let observation = crate::audit::tests::talkative("x");
+        let round = |spoken: &mut Spoken, verdict, ms| {
+            let now = Moment::from_origin(Duration::from_millis(ms));
+            let decision = Decision {
+                verdict,
+                since: now,
+                reasons: Vec::new(),
+                start: Vec::new(),
+                waiting_on: vec![WaitingOn::ObserveMode { step: crate::decision::step::StepKind::ReleaseAlias }],
+                etcd_depth: crate::decision::plan::EtcdDepth::Status,
+                next_deadline: now,
+            };
+            spoken.say(&audit, &observation, &decision, &policy, now);
+            let counters = audit.counters();
+            (counters["verdict_changed"], counters["step_refused"], spoken.changes.untold)
+        };
+        // Every half second for ten minutes.
+        let verdicts = [Verdict::NoQuorum, Verdict::LoopStalledFollower].into_iter().cycle();
+        for (half_second, verdict) in (1_u64..=1200).zip(verdicts) {
+            let (told, refused, untold) = round(&mut spoken, verdict, half_second * 500);
+            assert!(told <= 20 * half_second.div_ceil(120) && refused <= told, "{told} and {refused} after {half_second}");
+            if half_second <= 20 {
+                assert_eq!((told, untold), (half_second, 0), "a story of failures is told whole");
+            }
+        }
+        // It ends with a change that has no room, back at what was told last: that it is over is told once there is room.
+        assert_ne!(spoken.changes.untold, 0);
+        let (before, ..) = round(&mut spoken, Verdict::LoopStalledFollower, 600_100);
+        assert_eq!(round(&mut spoken, Verdict::LoopStalledFollower, 660_100).0, before + 1);
+        assert_eq!(round(&mut spoken, Verdict::LoopStalledFollower, 720_100), (before + 1, before + 1, 0));
     }
 }
