@@ -118,6 +118,17 @@ impl Hierarchies {
         fs::write(&file, value).with_context(|| format!("cannot write {value} to {}", file.display()))
     }
 
+    /// Whether they are stopped; where that cannot be read they are not.
+    #[must_use]
+    pub fn is_frozen(&self, name: &str) -> bool {
+        let (file, said) = match (&self.freezer_v1, &self.unified) {
+            (Some(mount), _) => (mount.join(TOP).join(name).join("freezer.state"), "FROZEN"),
+            (None, Some(mount)) => (mount.join(TOP).join(name).join("cgroup.freeze"), "1"),
+            (None, None) => return false,
+        };
+        fs::read_to_string(file).is_ok_and(|state| state.trim() == said)
+    }
+
     /// Freezes these processes of `name` alone. Only version 1 keeps SIGKILL from a frozen process; version 2 lets it die.
     ///
     /// # Errors

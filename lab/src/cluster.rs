@@ -19,10 +19,13 @@ use crate::lock::{self, InstanceLock};
 use crate::node::{self, Binaries, Node, NodeId};
 use crate::paths::{self, Paths};
 use crate::pki::Authority;
+use crate::scenario::clock;
 use crate::{command, host, network, ready, rootfs, seed, teardown};
 
 /// How long the time limit inside the node may be overrun before the host gives up on `nsenter` itself.
 const EXEC_SLACK: Duration = Duration::from_secs(3);
+/// To say its version a program needs milliseconds; one that does not say it at all is not waited for.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// What `up` is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,12 +79,25 @@ impl Lab {
     pub async fn up(name: &str, options: &UpOptions, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
         paths::check_name(name)?;
         let lab_binary = std::env::current_exe().context("cannot find this program's own file")?;
-        let watchdog = watchdog_binary(options, &lab_binary)?;
+        host::need_root()?;
+        let watchdog = watchdog_binary(options, &lab_binary).await?;
         let binaries = Binaries { lab: &lab_binary, watchdog: watchdog.as_deref() };
         let lock_path = Paths::new(name).lock();
         let lock = lock::acquire(name, &lock_path)?;
-        host::prepare(progress).await?;
-        let rootfs = rootfs::ensure(progress).await?;
+        let ready = async {
+            host::prepare(progress).await?;
+            rootfs::ensure(progress).await
+        };
+        let rootfs = match ready.await {
+            Ok(rootfs) => rootfs,
+            Err(error) => {
+                // An instance that is up stays up, and needs its lock file.
+                if !Paths::new(name).runtime().exists() {
+                    lock::forget(name, &lock_path);
+                }
+                return Err(error);
+            }
+        };
         teardown::remove(name).await.context("cannot remove what is left of an earlier run")?;
         let error = match Self::build(name, options, &rootfs, &binaries, lock.clone(), progress).await {
             Ok(lab) => return Ok(lab),
@@ -140,6 +156,7 @@ impl Lab {
     /// As [`Self::attach`], but some nodes, even all of them, may be missing.
     pub(crate) fn attach_to_what_runs(name: &str) -> anyhow::Result<Self> {
         paths::check_name(name)?;
+        host::need_root()?;
         let options = recorded(name)?;
         let hierarchies = Hierarchies::detect()?;
         let ids = NodeId::first(options.nodes).into_iter();
@@ -153,6 +170,7 @@ impl Lab {
     /// Somebody else works on it, or something cannot be removed.
     pub async fn down(name: &str) -> anyhow::Result<()> {
         paths::check_name(name)?;
+        host::need_root()?;
         let path = Paths::new(name).lock();
         let _lock = lock::acquire(name, &path)?;
         teardown::remove(name).await?;
@@ -205,7 +223,11 @@ impl Lab {
         let seconds = format!("{:.3}", limit.as_secs_f64());
         let bounded = [&["timeout", "--signal=KILL", seconds.as_str()], argv].concat();
         let mut command = self.find(id)?.command(&bounded);
-        command::output(&mut command, limit + EXEC_SLACK).await.with_context(|| format!("on node {id}"))
+        let began = clock::now();
+        let output = command::output(&mut command, limit + EXEC_SLACK).await.with_context(|| format!("on node {id}"))?;
+        let over = !output.status.success() && clock::now().saturating_sub(began) >= limit;
+        anyhow::ensure!(!over, "{} on node {id} did not end within {limit:?}", argv.first().unwrap_or(&""));
+        Ok(output)
     }
 
     /// As [`Self::exec`], and a failing exit status is an error; gives the standard output.
@@ -243,6 +265,12 @@ impl Lab {
     /// The freezer cannot be written.
     pub fn freeze(&self, id: NodeId, frozen: bool) -> anyhow::Result<()> {
         self.hierarchies.freeze(&node::group(&self.name, id), frozen)
+    }
+
+    /// Whether the node is stopped as a whole.
+    #[must_use]
+    pub fn is_frozen(&self, id: NodeId) -> bool {
+        self.hierarchies.is_frozen(&node::group(&self.name, id))
     }
 
     /// Freezes some of a node's processes, so that not even SIGKILL ends them.
@@ -294,12 +322,18 @@ fn in_netns(name: &str, argv: &[&str]) -> Command {
 /// The options that a running instance was brought up with.
 fn recorded(name: &str) -> anyhow::Result<UpOptions> {
     let path = Paths::new(name).record();
-    let bytes = fs::read(&path).with_context(|| format!("lab {name} is not up (no {})", path.display()))?;
-    serde_json::from_slice(&bytes).with_context(|| format!("cannot read {}", path.display()))
+    let bytes = match fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            anyhow::bail!("lab {name} is not up: bring it up with `fip-lab --lab {name} up`")
+        }
+        read => read.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let again = || format!("cannot understand {}: take the lab down and up again", path.display());
+    serde_json::from_slice(&bytes).with_context(again)
 }
 
 /// The watchdog to mount: the one asked for, or the one beside this program; it may be absent unless it is to be started.
-fn watchdog_binary(options: &UpOptions, lab_binary: &Path) -> anyhow::Result<Option<PathBuf>> {
+async fn watchdog_binary(options: &UpOptions, lab_binary: &Path) -> anyhow::Result<Option<PathBuf>> {
     let path = match &options.watchdog_binary {
         Some(path) => std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))?,
         // Tests are built one directory further down.
@@ -311,10 +345,40 @@ fn watchdog_binary(options: &UpOptions, lab_binary: &Path) -> anyhow::Result<Opt
             .find(|path| path.is_file())
             .unwrap_or_default(),
     };
-    if path.is_file() {
-        return Ok(Some(path));
-    }
     let asked = options.watchdog || options.watchdog_binary.is_some();
-    anyhow::ensure!(!asked, "there is no watchdog at {}: build the workspace first, or say where it is", path.display());
-    Ok(None)
+    if !path.is_file() {
+        anyhow::ensure!(!asked, "there is no watchdog at {}: build the workspace first, or say where it is", path.display());
+        return Ok(None);
+    }
+    if asked {
+        check_watchdog(&path).await?;
+    }
+    Ok(Some(path))
+}
+
+/// Before anything is made: in a node it would only be seen that the service does not start.
+async fn check_watchdog(path: &Path) -> anyhow::Result<()> {
+    let said = command::success(Command::new(path).arg("--version"), VERSION_LIMIT).await;
+    let right = said.as_ref().is_ok_and(|text| text.starts_with("fip-watchdog "));
+    let why = said.map_or_else(
+        |error| format!("{:#}", anyhow::Error::from(error)),
+        |text| format!("it says {:?}", command::tail(&text, 1)),
+    );
+    anyhow::ensure!(right, "{} is no fip-watchdog that runs here ({why}): say where it is", path.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_watchdog_is_refused_by_name_before_anything_is_made() {
+        for (path, why) in [("/bin/true", "it says"), ("/etc/passwd", "cannot start"), ("/nonexistent", "there is no watchdog")] {
+            let options = UpOptions { watchdog_binary: Some(path.into()), ..UpOptions::default() };
+            let error = format!("{:#}", watchdog_binary(&options, Path::new("/x/fip-lab")).await.unwrap_err());
+            assert!(error.contains(path) && error.contains(why), "{error}");
+        }
+        assert_eq!(watchdog_binary(&UpOptions::default(), Path::new("/x/fip-lab")).await.unwrap(), None);
+    }
 }

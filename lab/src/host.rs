@@ -34,7 +34,7 @@ const INSTALL_LIMIT_SECONDS: &str = "600";
 /// # Errors
 /// Not root, or packages are missing and cannot be installed; says which.
 pub async fn prepare(progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
-    anyhow::ensure!(rustix::process::geteuid().is_root(), "the lab needs root: it makes network namespaces and boots containers");
+    need_root()?;
     remove_stale_policy();
     make_inotify_room(progress)?;
     let missing = missing(&TOOLS, &search_path());
@@ -54,6 +54,15 @@ pub async fn prepare(progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
         move || install(&packages)
     });
     installing.await.context("the installation ended in a panic")?.with_context(|| format!("cannot install {list}"))
+}
+
+/// Said first, before a file that only root can read or make is in the way.
+///
+/// # Errors
+/// Not root.
+pub fn need_root() -> anyhow::Result<()> {
+    anyhow::ensure!(rustix::process::geteuid().is_root(), "the lab needs root: it makes network namespaces and boots containers");
+    Ok(())
 }
 
 /// The kernel's limit on inotify instances is one for all of root's processes, in every container: 128 by default.
