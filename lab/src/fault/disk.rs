@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use rustix::process::Pid;
 
 use super::Target;
+use super::machine::TINY;
 use crate::command;
 
 /// Where a disk is mounted, and the file behind it.
@@ -27,6 +28,24 @@ pub(super) const ETCD: Disk = Disk { mount: "/var/lib/etcd", image: "etcd-disk.i
 const ALL: [Disk; 2] = [LOGS, ETCD];
 
 const COMMAND_LIMIT: Duration = Duration::from_secs(15);
+
+/// Whether it is mounted. Never made a second time: that would write a new file system under the one in use.
+pub(super) async fn is_attached(target: &Target<'_>, disk: Disk) -> anyhow::Result<bool> {
+    let kind = target.shell("findmnt -n -o FSTYPE --mountpoint \"$1\" || :", &[disk.mount]).await?;
+    Ok(kind.lines().last() == Some("ext4"))
+}
+
+/// Freezes it. Fails where there is none, rather than freeze what is below.
+pub(super) async fn freeze(target: &Target<'_>, disk: Disk, fault: &str) -> anyhow::Result<()> {
+    let node = target.node;
+    anyhow::ensure!(
+        is_attached(target, disk).await?,
+        "{} is no disk of its own: first do `fip-lab fault {fault} {node}`",
+        disk.mount
+    );
+    target.run(&["fsfreeze", "--freeze", disk.mount]).await?;
+    Ok(())
+}
 
 /// Makes the disk and mounts it in the node; what is in the directory is copied to it first, if `copy`.
 pub(super) async fn attach(target: &Target<'_>, disk: Disk, copy: bool) -> anyhow::Result<()> {
@@ -46,7 +65,9 @@ pub(super) async fn attach(target: &Target<'_>, disk: Disk, copy: bool) -> anyho
     mounted.map(drop)
 }
 
+/// Thawed first: once it is unmounted nobody can reach it to do that, and what waits for it cannot be killed.
 pub(super) async fn detach(target: &Target<'_>, disk: Disk) -> anyhow::Result<()> {
+    thaw(target, disk).await?;
     target.shell("! mountpoint -q \"$1\" || umount --lazy \"$1\"", &[disk.mount]).await?;
     Ok(())
 }
@@ -57,10 +78,13 @@ pub(super) async fn thaw(target: &Target<'_>, disk: Disk) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Thaws what there is from outside, before its node is taken apart.
+/// Thaws what there is from outside, before its node is taken apart; what `disk-full` has mounted over it goes first.
 pub(crate) async fn let_go(shared: &Path, leader: Pid) {
+    let script = "while [ \"$(findmnt -n -o SOURCE --mountpoint \"$1\" | tail -n 1)\" = \"$2\" ]; do umount --lazy \"$1\" || break; done; \
+                  fsfreeze --unfreeze \"$1\"";
+    let namespace = format!("--mount=/proc/{}/ns/mnt", leader.as_raw_nonzero());
     for disk in ALL.iter().filter(|disk| shared.join(disk.image).exists()) {
-        let mount = format!("/proc/{}/root{}", leader.as_raw_nonzero(), disk.mount);
-        command::run(&["fsfreeze", "--unfreeze", &mount], COMMAND_LIMIT).await.ok();
+        let argv = ["nsenter", &namespace, "--", "sh", "-c", script, "sh", disk.mount, TINY];
+        command::run(&argv, COMMAND_LIMIT).await.ok();
     }
 }

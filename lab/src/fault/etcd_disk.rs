@@ -20,6 +20,9 @@ const DELAY_MS_MAX: u32 = 900;
 
 /// Moves the data to it, with a restart.
 pub(super) async fn attach(target: &Target<'_>) -> anyhow::Result<()> {
+    if disk::is_attached(target, ETCD).await? {
+        return Ok(());
+    }
     target.shell("systemctl stop etcd.service", &[]).await?;
     disk::attach(target, ETCD, true).await?;
     target.shell("systemctl start --no-block etcd.service", &[]).await?;
@@ -28,6 +31,8 @@ pub(super) async fn attach(target: &Target<'_>) -> anyhow::Result<()> {
 
 /// What etcd has written there is copied back.
 pub(super) async fn detach(target: &Target<'_>) -> anyhow::Result<()> {
+    // etcd would not stop, nor the copy be made, while it is frozen.
+    disk::thaw(target, ETCD).await?;
     let script = "mountpoint -q \"$1\" || exit 0; systemctl stop etcd.service; rm -rf \"$1.kept\"; \
                   cp -a --sparse=always \"$1\" \"$1.kept\"; umount \"$1\"; rm -rf \"$1/member\"; mv \"$1.kept/member\" \"$1/\"; \
                   rm -rf \"$1.kept\"; systemctl start --no-block etcd.service";
@@ -37,7 +42,8 @@ pub(super) async fn detach(target: &Target<'_>) -> anyhow::Result<()> {
 
 /// Hangs with the next write, and that is made: a cluster with nothing to write would not notice.
 pub(super) async fn freeze(target: &Target<'_>) -> anyhow::Result<()> {
-    let script = "fsfreeze --freeze \"$1\"; etcdctl --command-timeout=1s put fip-lab/hangs x >/dev/null 2>&1 || :";
+    disk::freeze(target, ETCD, "etcd-disk").await?;
+    let script = "etcdctl --command-timeout=1s put fip-lab/hangs x >/dev/null 2>&1 || :";
     target.shell(script, &[ETCD.mount]).await?;
     Ok(())
 }

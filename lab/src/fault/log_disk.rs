@@ -13,6 +13,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Mounts it, and lets the loop begin a new log there.
 pub(super) async fn attach(target: &Target<'_>) -> anyhow::Result<()> {
+    if disk::is_attached(target, LOGS).await? {
+        return Ok(());
+    }
     disk::attach(target, LOGS, false).await?;
     process::kill_loop(target)
 }
@@ -26,7 +29,7 @@ pub(super) async fn detach(target: &Target<'_>) -> anyhow::Result<()> {
 /// Freezes it. The loop's pipe is filled, because its reader hangs in its next write from now on.
 pub(super) async fn freeze(target: &Target<'_>) -> anyhow::Result<()> {
     let reader = process::reader_pid(target)?;
-    target.run(&["fsfreeze", "--freeze", LOGS.mount]).await?;
+    disk::freeze(target, LOGS, "log-disk").await?;
     let hangs = async {
         loop {
             process::fill_loops_pipe(target)?;

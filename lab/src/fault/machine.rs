@@ -13,7 +13,7 @@ const FILL_MIB_MAX: u64 = 512;
 /// A file that the kubelet does not look at.
 const FILLER: &str = ".fip-lab-filler";
 /// The source by which a mount of ours is known.
-const TINY: &str = "fip-lab-tiny";
+pub(super) const TINY: &str = "fip-lab-tiny";
 
 pub(super) async fn freeze(target: &Target<'_>) -> anyhow::Result<()> {
     let seconds = target.args.get("seconds").map(|text| parse_pause(text)).transpose()?;
@@ -37,6 +37,7 @@ pub(super) fn thaw(target: &Target<'_>) -> anyhow::Result<()> {
 
 pub(super) async fn fill_disk(target: &Target<'_>) -> anyhow::Result<()> {
     let path = disk_path(target)?;
+    target.shell("[ -d \"$1\" ] || { echo \"path=$1: is no directory of the node\" >&2; exit 1; }", &[path]).await?;
     let how = target.choice("how", &["fill", "mount", "copy"])?;
     if how == "copy" {
         // Made aside and moved, so that nothing is missing for a moment.
@@ -66,13 +67,15 @@ pub(super) async fn fill_disk(target: &Target<'_>) -> anyhow::Result<()> {
 
 pub(super) async fn free_disk(target: &Target<'_>) -> anyhow::Result<()> {
     let path = disk_path(target)?;
-    let script = "if [ \"$(findmnt -n -o SOURCE --mountpoint \"$1\" | tail -n 1)\" = \"$2\" ]; then umount \"$1\"; \
+    // It may have been mounted several times over itself.
+    let script = "tiny() { [ \"$(findmnt -n -o SOURCE --mountpoint \"$1\" | tail -n 1)\" = \"$2\" ]; }; \
+                  if tiny \"$@\"; then while tiny \"$@\"; do umount \"$1\"; done; \
                   else rm -f \"$(findmnt -n -o TARGET -T \"$1\")/$3\"; fi";
     target.shell(script, &[path, TINY, FILLER]).await?;
     Ok(())
 }
 
-fn disk_path<'a>(target: &'a Target<'_>) -> anyhow::Result<&'a str> {
+pub(super) fn disk_path<'a>(target: &'a Target<'_>) -> anyhow::Result<&'a str> {
     let path = target.arg("path", "/etc/kubernetes");
     anyhow::ensure!(path.starts_with('/'), "path={path}: must be absolute");
     Ok(path)
