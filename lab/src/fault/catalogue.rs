@@ -29,6 +29,16 @@ pub struct ArgInfo {
     pub required: bool,
 }
 
+impl ArgInfo {
+    /// What is wrong with a value, where all that there may be are listed.
+    #[must_use]
+    pub fn flaw(&self, value: &str) -> Option<String> {
+        let listed = self.values.contains('|') && !self.values.contains('…');
+        let wrong = listed && self.values.split('|').all(|known| known != value);
+        wrong.then(|| format!("{}={value}: must be one of {}", self.key, self.values.replace('|', ", ")))
+    }
+}
+
 const fn optional(key: &'static str, values: &'static str) -> ArgInfo {
     ArgInfo { key, values, required: false }
 }
@@ -279,15 +289,26 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<&'static FaultInfo> {
         .with_context(|| format!("there is no fault {name:?}: there are {}", names()))
 }
 
-/// Refuses arguments that the fault does not have, and the lack of one that it needs.
+/// Refuses arguments that the fault does not have, values that they cannot have, and the lack of one that it needs.
 pub(super) fn check(name: &str, args: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    let fault = check_name(name)?;
-    for key in args.keys() {
-        let keys = || fault.args.iter().map(|arg| arg.key).collect::<Vec<_>>().join(", ");
-        anyhow::ensure!(fault.args.iter().any(|arg| arg.key == key), "fault {name} has no argument {key:?}; it has: {}", keys());
-    }
-    for arg in fault.args {
+    check_given(name, args)?;
+    for arg in check_name(name)?.args {
         anyhow::ensure!(!arg.required || args.contains_key(arg.key), "fault {name} needs {}={}", arg.key, arg.values);
+    }
+    Ok(())
+}
+
+/// As [`check`], but nothing need be given: a heal takes what is not from the fault.
+pub(super) fn check_given(name: &str, args: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    let fault = check_name(name)?;
+    for (key, value) in args {
+        let keys = || fault.args.iter().map(|arg| arg.key).collect::<Vec<_>>().join(", ");
+        let known = fault.args.iter().find(|arg| arg.key == key);
+        let has = || if fault.args.is_empty() { "none".to_owned() } else { keys() };
+        let arg = known.with_context(|| format!("fault {name} has no argument {key:?}; it has: {}", has()))?;
+        if let Some(flaw) = arg.flaw(value) {
+            anyhow::bail!("fault {name}: {flaw}");
+        }
     }
     Ok(())
 }
@@ -326,6 +347,18 @@ mod tests {
         assert!(check("partition", &args(&[("peer", "cp2")])).unwrap_err().to_string().contains("peers"));
         assert!(check("kubelet-mode", &args(&[])).unwrap_err().to_string().contains("mode=sources-not-ready"));
         check("partition", &args(&[("peers", "cp2"), ("action", "reject")])).unwrap();
+        assert!(check("loop-stop", &args(&[("x", "1")])).unwrap_err().to_string().ends_with("it has: none"));
+        check_given("kubelet-mode", &args(&[])).unwrap();
+    }
+
+    #[test]
+    fn a_value_that_is_not_among_those_listed_is_refused_and_what_is_open_is_not() {
+        let error = check("etcd-certificate", &args(&[("which", "both")])).unwrap_err().to_string();
+        assert!(error.contains("which=both: must be one of peer, server"), "{error}");
+        assert!(check("partition", &args(&[("direction", "sideways")])).is_err());
+        check("partition", &args(&[("peers", "cp2,cp3"), ("ports", "2380")])).unwrap();
+        check("etcd-disk-slow", &args(&[("ms", "20")])).unwrap();
+        check("disk-full", &args(&[("path", "/var"), ("how", "copy")])).unwrap();
     }
 
     #[test]

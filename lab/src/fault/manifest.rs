@@ -51,7 +51,7 @@ pub(super) async fn unshadow(target: &Target<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn shadow_path(target: &Target<'_>) -> anyhow::Result<String> {
+pub(super) fn shadow_path(target: &Target<'_>) -> anyhow::Result<String> {
     let name = target.arg("name", "wcp-fip.yaml.bak");
     let (directory, own) = MANIFEST_PATH.rsplit_once('/').unwrap_or(("", MANIFEST_PATH));
     let plain = !name.is_empty() && !name.contains('/') && name != ".." && name != ".";

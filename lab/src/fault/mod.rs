@@ -29,6 +29,8 @@ use anyhow::Context as _;
 
 pub use catalogue::{ArgInfo, FaultInfo, catalogue, list};
 
+use record::Injected;
+
 use crate::cluster::Lab;
 use crate::command;
 use crate::node::NodeId;
@@ -79,9 +81,29 @@ pub async fn inject(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String,
     catalogue::check(name, args)?;
     lab.find(node)?;
     let target = Target { lab, node, args };
+    check_healable(&target, name).with_context(|| format!("fault {name} on {node}"))?;
     // Written down first: a fault that was half done must be healed too.
-    record::add(lab, name, node, args)?;
-    apply(&target, name).await.with_context(|| format!("fault {name} on {node}"))
+    record::add(lab, Injected { name: name.to_owned(), node, args: args.clone() })?;
+    let applied = apply(&target, name).await.with_context(|| format!("fault {name} on {node}"));
+    applied.map_err(|error| frozen(lab, node, error))
+}
+
+/// A frozen node answers nothing, and what was asked of it only ran out of time.
+fn frozen(lab: &Lab, node: NodeId, error: anyhow::Error) -> anyhow::Error {
+    if !lab.is_frozen(node) {
+        return error;
+    }
+    let (name, last) = (lab.name(), format!("{error:#}"));
+    anyhow::anyhow!("{last}; node {node} is frozen: first do `fip-lab --lab {name} heal node-freeze {node}`")
+}
+
+/// Refuses arguments that the heal could not use: once written down they would be in the way of each later `heal all`.
+fn check_healable(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
+    match name {
+        "disk-full" => machine::disk_path(target).map(drop),
+        "manifest-shadow" => manifest::shadow_path(target).map(drop),
+        _ => Ok(()),
+    }
 }
 
 async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
@@ -140,18 +162,24 @@ async fn apply(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Undoes it; arguments that are not given are those that it was injected with.
+/// Undoes it, in each way in which it was injected and that agrees with the arguments given; with those alone if there is none.
 ///
 /// # Errors
-/// There is no such fault, or it cannot be undone.
+/// There is no such fault or argument, or it cannot be undone.
 pub async fn heal(lab: &Lab, name: &str, node: NodeId, args: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    catalogue::check_name(name)?;
+    catalogue::check_given(name, args)?;
     lab.find(node)?;
-    let mut all = record::args(lab, name, node)?;
-    all.extend(args.clone());
-    let target = Target { lab, node, args: &all };
-    undo(&target, name).await.with_context(|| format!("healing {name} on {node}"))?;
-    record::remove(lab, name, node)
+    let mut injected = record::args(lab, name, node, args)?;
+    if injected.is_empty() {
+        injected.push(args.clone());
+    }
+    for args in injected {
+        let target = Target { lab, node, args: &args };
+        let undone = undo(&target, name).await.with_context(|| format!("healing {name} on {node}"));
+        undone.map_err(|error| frozen(lab, node, error))?;
+        record::remove(lab, &Injected { name: name.to_owned(), node, args })?;
+    }
+    Ok(())
 }
 
 async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
@@ -215,7 +243,11 @@ pub async fn heal_all(lab: &Lab) -> anyhow::Result<()> {
     injected.reverse();
     injected.sort_by_key(|injected| injected.name != "node-freeze");
     for injected in injected {
-        if let Err(error) = heal(lab, &injected.name, injected.node, &BTreeMap::new()).await {
+        // Healed together with a newer one.
+        if !record::all(lab)?.contains(&injected) {
+            continue;
+        }
+        if let Err(error) = heal(lab, &injected.name, injected.node, &injected.args).await {
             failed.push(format!("{error:#}"));
         }
     }

@@ -43,9 +43,11 @@ pub fn fault_flaw(name: &str, args: &BTreeMap<String, String>) -> Option<String>
     let known = || fault.args.iter().map(|arg| arg.key).collect::<Vec<_>>().join(", ");
     let unknown = args.keys().find(|key| fault.args.iter().all(|arg| arg.key != *key));
     let missing = fault.args.iter().find(|arg| arg.required && !args.contains_key(arg.key));
+    let odd = || args.iter().find_map(|(key, value)| fault.args.iter().find(|arg| arg.key == key)?.flaw(value));
     unknown
         .map(|key| format!("{name} takes no `{key}`; it takes: {}", known()))
         .or_else(|| missing.map(|arg| format!("{name} needs `{}`: {}", arg.key, arg.values)))
+        .or_else(|| odd().map(|what| format!("{name}: {what}")))
 }
 
 /// The lab that a scenario asks for.
