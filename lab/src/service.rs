@@ -51,9 +51,43 @@ pub fn processes(groups: &[PathBuf]) -> Vec<Process> {
     pids.into_iter().filter_map(|pid| Process::look(Pid::from_raw(pid)?)).collect()
 }
 
+/// All processes below `root`, parents first.
+#[must_use]
+pub fn descendants(root: Pid) -> Vec<Pid> {
+    let mut found = children(root);
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        found.extend(children(pid));
+        next += 1;
+    }
+    found
+}
+
+fn children(pid: Pid) -> Vec<Pid> {
+    let pid = pid.as_raw_nonzero();
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).filter_map(Pid::from_raw).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    #[test]
+    fn grandchildren_are_descendants() {
+        // They all end when their standard input does.
+        let script = "(sh -c 'echo ready; read line'; :); :";
+        let mut shell = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line).unwrap();
+        let family = descendants(Pid::from_raw(i32::try_from(shell.id()).unwrap()).unwrap());
+        let names: Vec<String> = family.iter().filter_map(|&pid| Process::look(pid)).map(|process| process.name).collect();
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(names, ["sh", "sh"]);
+    }
 
     #[test]
     fn a_process_is_seen_as_it_is_and_one_that_is_gone_is_none() {

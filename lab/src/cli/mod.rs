@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::args::{Cli, FaultArgs, Up, Verb};
@@ -106,7 +107,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
 
 async fn up(name: &str, up: &Up, progress: &mut dyn FnMut(&str)) -> anyhow::Result<ExitCode> {
     let options = UpOptions {
-        policy_yaml: up.policy.as_deref().map(read_policy).transpose()?,
+        policy_yaml: up.policy.as_deref().map(|path| read_bounded(path, POLICY_BYTES_MAX)).transpose()?,
         watchdog: up.watchdog,
         loop_interval_s: up.interval,
         election_timeout_s: up.election_timeout,
@@ -127,26 +128,46 @@ async fn up(name: &str, up: &Up, progress: &mut dyn FnMut(&str)) -> anyhow::Resu
     Ok(ExitCode::from(128_u8.saturating_add(raised)))
 }
 
-/// Waits for SIGINT or SIGTERM and gives its number. A run that this ends takes its instance down before it exits.
+/// Waits for SIGINT, SIGTERM, or SIGHUP unless that is ignored, as under `nohup`, and gives its number. A run that this ends
+/// takes its instance down before it exits.
 ///
 /// # Errors
 /// The handlers cannot be set up.
 pub async fn interrupted() -> anyhow::Result<u8> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut hang_up =
+        if ignores_hang_up(&status) { None } else { Some(signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?) };
+    let hung_up = async {
+        match &mut hang_up {
+            Some(hang_up) => hang_up.recv().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         _ = interrupt.recv() => Ok(2),
         _ = terminate.recv() => Ok(15),
+        _ = hung_up => Ok(1),
     }
 }
 
-fn read_policy(path: &std::path::Path) -> anyhow::Result<String> {
+/// `SigIgn:\t0000000000000001`: bit 0 is signal 1.
+fn ignores_hang_up(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+/// The text of a file that must not be longer than `bytes`.
+///
+/// # Errors
+/// It cannot be read, is longer, or is no text.
+pub(crate) fn read_bounded(path: &std::path::Path, bytes: u64) -> anyhow::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
     let file = std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let length =
-        file.take(POLICY_BYTES_MAX + 1).read_to_string(&mut text).with_context(|| format!("cannot read {}", path.display()))?;
-    anyhow::ensure!(u64::try_from(length)? <= POLICY_BYTES_MAX, "{} is longer than {POLICY_BYTES_MAX} bytes", path.display());
+    let length = file.take(bytes + 1).read_to_string(&mut text).with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(u64::try_from(length)? <= bytes, "{} is longer than {bytes} bytes", path.display());
     Ok(text)
 }
 
@@ -154,10 +175,39 @@ async fn exec(name: &str, node: NodeId, argv: &[String]) -> anyhow::Result<ExitC
     let lab = Lab::attach(name)?;
     let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
     let mut command = lab.find(node)?.command(&argv);
-    let status = command.status().await.with_context(|| format!("cannot enter node {node}"))?;
+    let mut child = command.spawn().with_context(|| format!("cannot enter node {node}"))?;
+    let status = tokio::select! {
+        status = child.wait() => status,
+        raised = told_to_end() => {
+            end(&child, raised?);
+            child.wait().await
+        }
+    };
+    let status = status.with_context(|| format!("cannot wait for {}", argv.first().unwrap_or(&"")))?;
     let signalled = || std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| signal + 128);
     let code = status.code().or_else(signalled).and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Waits for SIGTERM or SIGHUP. A terminal's SIGINT is the command's own: it gets it too.
+async fn told_to_end() -> anyhow::Result<Signal> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(Signal::TERM),
+        _ = hang_up.recv() => Ok(Signal::HUP),
+    }
+}
+
+/// Hands the signal on to what runs in the node, which `nsenter` would leave behind.
+fn end(nsenter: &tokio::process::Child, raised: Signal) {
+    let Some(pid) = nsenter.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else { return };
+    let inside = crate::service::descendants(pid);
+    // It may not have started anything yet.
+    for process in if inside.is_empty() { vec![pid] } else { inside } {
+        // One that has ended is what was wanted.
+        kill_process(process, raised).ok();
+    }
 }
 
 async fn break_or_heal(name: &str, given: FaultArgs, breaking: bool) -> anyhow::Result<ExitCode> {
@@ -197,7 +247,8 @@ fn say(line: &str) {
     writeln!(std::io::stderr(), "{line}").ok();
 }
 
-fn print(text: &str) -> anyhow::Result<()> {
+/// Writes to standard output; a caller that passes the error on ends well where the reader has seen enough.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write the answer")
 }
@@ -214,6 +265,20 @@ mod tests {
 
     fn ordered(words: &[&str]) -> Vec<OsString> {
         name_first(words.iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn a_hang_up_that_nohup_ignores_stays_ignored() {
+        assert!(ignores_hang_up("Name:\tfip-lab\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000000\n"));
+        assert!(!ignores_hang_up("SigIgn:\t0000000000001000\nSigCgt:\t0000000000000001\n"));
+        assert!(!ignores_hang_up(""));
+    }
+
+    #[test]
+    fn a_file_without_end_is_refused_by_name() {
+        let error = read_bounded(std::path::Path::new("/dev/zero"), 1000).unwrap_err().to_string();
+        assert_eq!(error, "/dev/zero is longer than 1000 bytes");
+        assert_eq!(read_bounded(std::path::Path::new("/dev/null"), 0).unwrap(), "");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::Target;
 use super::network::{delete_table, netns_nft};
 use crate::loops;
+use crate::service::descendants;
 
 /// A stopped shell makes no children, but a child that is not stopped yet may: look again until there are no new ones.
 const SCANS_MAX: usize = 20;
@@ -164,23 +165,6 @@ pub(super) async fn release_child(target: &Target<'_>) -> anyhow::Result<()> {
     continue_loop(target)
 }
 
-/// All processes below `root`, parents first.
-fn descendants(root: Pid) -> Vec<Pid> {
-    let mut found = children(root);
-    let mut next = 0;
-    while let Some(&pid) = found.get(next) {
-        found.extend(children(pid));
-        next += 1;
-    }
-    found
-}
-
-fn children(pid: Pid) -> Vec<Pid> {
-    let pid = pid.as_raw_nonzero();
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).filter_map(Pid::from_raw).collect()
-}
-
 fn comm(pid: Pid) -> String {
     fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default().trim_end().to_owned()
 }
@@ -193,23 +177,7 @@ pub(super) fn state(pid: Pid) -> Option<char> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
-
     use super::*;
-
-    #[test]
-    fn grandchildren_are_descendants() {
-        // They all end when their standard input does.
-        let script = "(sh -c 'echo ready; read line'; :); :";
-        let mut shell = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line).unwrap();
-        let family = descendants(Pid::from_raw(i32::try_from(shell.id()).unwrap()).unwrap());
-        let names: Vec<String> = family.iter().map(|&pid| comm(pid)).collect();
-        drop(shell.stdin.take());
-        shell.wait().unwrap();
-        assert_eq!(names, ["sh", "sh"]);
-    }
 
     #[test]
     fn a_filled_pipe_takes_not_one_byte_more() {

@@ -1,4 +1,4 @@
-//! `fip-lab probe`: what a client of the FIP sees, until Ctrl-C or for a given time.
+//! `fip-lab probe`: what a client of the FIP sees, until it is interrupted, nobody reads, the lab is gone, or a given time has passed.
 //!
 //! Reads only: it sends datagrams from the client's namespace and touches no node.
 
@@ -15,6 +15,8 @@ use clap::Parser;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use crate::cluster::Lab;
+use crate::network;
 use crate::scenario::clock;
 use crate::scenario::lab_api;
 use crate::scenario::node::Node;
@@ -23,6 +25,8 @@ use outage::{Heard, Segment};
 /// Changes that may wait to be printed; a client that flaps faster than a terminal prints loses the rest of them here,
 /// not in its report.
 const CHANGES_MAX: usize = 1024;
+/// Between two looks whether the lab is still there: nothing answers in one that was taken down, for ever.
+const LAB_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Ask the FIP every 20 ms from the client's namespace: who answers, and when nobody does.
 #[derive(Debug, Parser)]
@@ -62,6 +66,7 @@ pub fn main(args: &[OsString]) -> anyhow::Result<ExitCode> {
 }
 
 async fn watch(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    Lab::attach_to_what_runs(&arguments.lab)?;
     let (tell, mut told) = mpsc::channel(CHANGES_MAX);
     let began = clock::now();
     let client = lab_api::client(
@@ -76,12 +81,23 @@ async fn watch(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             None => std::future::pending().await,
         }
     };
-    tokio::pin!(end);
+    let interrupted = crate::cli::interrupted();
+    tokio::pin!(end, interrupted);
+    let namespace = network::namespace_path(&network::client_namespace(&arguments.lab));
+    let mut looks = tokio::time::interval(LAB_LOOK_INTERVAL);
     loop {
         tokio::select! {
-            Some((at, heard)) = told.recv() => if !arguments.json { print_change(began, at, heard) },
+            // A reader that has seen enough (`| head`) ends it.
+            Some((at, heard)) = told.recv() => if !arguments.json && print_change(began, at, heard).is_err() { break },
             () = &mut end => break,
-            interrupted = tokio::signal::ctrl_c() => break interrupted.context("cannot wait for Ctrl-C")?,
+            raised = &mut interrupted => {
+                raised?;
+                break;
+            }
+            _ = looks.tick() => if !namespace.exists() {
+                drop(writeln!(io::stderr(), "fip-lab: lab {} is gone", arguments.lab));
+                break;
+            },
         }
     }
     let recorder = client.snapshot();
@@ -107,12 +123,12 @@ fn longest_between_answers(segments: &[Segment]) -> Duration {
     silences.map(|segment| segment.to.saturating_sub(segment.from)).max().unwrap_or_default()
 }
 
-fn print_change(began: Duration, at: Duration, heard: Heard) {
+fn print_change(began: Duration, at: Duration, heard: Heard) -> io::Result<()> {
     let who = match heard {
         Heard::Node(node) => Node::to_string(&node),
         Heard::Silence => "nobody answers".to_owned(),
     };
-    drop(writeln!(io::stdout().lock(), "{:>9.3}  {who}", at.saturating_sub(began).as_secs_f64()));
+    writeln!(io::stdout().lock(), "{:>9.3}  {who}", at.saturating_sub(began).as_secs_f64())
 }
 
 #[cfg(test)]

@@ -10,6 +10,11 @@ use anyhow::Context as _;
 use super::check;
 use super::file::Scenario;
 
+/// No scenario is anywhere near as long; what is may be no file at all, as `/dev/zero`.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const NO_DIRECTORY: &str =
+    "there is no directory of scenarios here: go to a checkout, name it in FIP_LAB_SCENARIOS, or give a file's path";
+
 /// Where names are looked up: the environment's directory, then a checkout's, then the working directory's.
 fn directories() -> Vec<PathBuf> {
     let own = std::env::var_os("FIP_LAB_SCENARIOS").map(PathBuf::from);
@@ -21,7 +26,13 @@ fn path_of(name: &str) -> anyhow::Result<PathBuf> {
         return Ok(PathBuf::from(name));
     }
     let found = directories().into_iter().map(|directory| directory.join(format!("{name}.yaml"))).find(|path| path.is_file());
-    found.with_context(|| format!("no scenario `{name}`; `fip-lab list` shows them all"))
+    found.with_context(|| {
+        if directories().iter().any(|directory| directory.is_dir()) {
+            format!("no scenario `{name}`; `fip-lab list` shows them all")
+        } else {
+            format!("no scenario `{name}`: {NO_DIRECTORY}")
+        }
+    })
 }
 
 /// Reads all of them. None if one was refused; why is on standard error.
@@ -33,7 +44,7 @@ pub fn load(names: &[String]) -> anyhow::Result<Option<Vec<Scenario>>> {
     let mut refused = false;
     for name in names {
         let path = path_of(name)?;
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = crate::cli::read_bounded(&path, FILE_BYTES_MAX)?;
         match check::parse(&text, &path) {
             Ok(scenario) => scenarios.push(scenario),
             Err(flaws) => {
@@ -53,7 +64,7 @@ pub fn load(names: &[String]) -> anyhow::Result<Option<Vec<Scenario>>> {
 /// # Errors
 /// There is no directory of scenarios, or standard output is gone.
 pub fn list(json: bool) -> anyhow::Result<ExitCode> {
-    let directory = directories().into_iter().find(|directory| directory.is_dir()).context("no directory of scenarios here")?;
+    let directory = directories().into_iter().find(|directory| directory.is_dir()).context(NO_DIRECTORY)?;
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)
         .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -62,7 +73,7 @@ pub fn list(json: bool) -> anyhow::Result<ExitCode> {
     paths.sort();
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let Some(scenarios) = load(&names)? else { return Ok(ExitCode::from(super::REFUSED)) };
-    super::print(&if json { document(&scenarios) } else { text(&scenarios) });
+    crate::cli::print(&if json { document(&scenarios) } else { text(&scenarios) })?;
     Ok(ExitCode::SUCCESS)
 }
 

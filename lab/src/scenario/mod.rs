@@ -140,6 +140,9 @@ pub fn main(args: &[OsString]) -> anyhow::Result<ExitCode> {
         Ok(arguments) => arguments,
         Err(error) => return Ok(usage(&error)),
     };
+    for name in lab_names(&arguments.lab, usize::from(arguments.jobs)) {
+        crate::paths::check_name(&name)?;
+    }
     let Some(mut scenarios) = find::load(&arguments.scenarios)? else { return Ok(ExitCode::from(REFUSED)) };
     if arguments.observe {
         scenarios = observed(scenarios);
