@@ -47,8 +47,11 @@ pub fn parse(text: &str, path: &Path) -> Result<Scenario, Vec<Flaw>> {
         let what = first.split(" at line ").next().unwrap_or(&first);
         vec![Flaw { line, column, what: what.trim_end_matches(':').to_owned() }]
     })?;
-    let mut checker = Checker::default();
+    let mut checker = Checker { nodes: scenario.lab.nodes, ..Checker::default() };
     checker.name(&scenario, path);
+    if scenario.steps.is_empty() {
+        checker.flaw(&scenario.name, "a scenario without steps shows nothing".to_owned());
+    }
     for step in &scenario.steps {
         checker.step(step);
     }
@@ -63,6 +66,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Scenario, Vec<Flaw>> {
 
 #[derive(Default)]
 struct Checker {
+    nodes: u8,
     flaws: Vec<Flaw>,
     variables: BTreeSet<String>,
     marks: BTreeSet<String>,
@@ -78,6 +82,9 @@ impl Checker {
         if !(1..=NODES_MAX).contains(&scenario.lab.nodes) {
             let what = format!("`{}` is no number of nodes: 1 to {NODES_MAX}", scenario.lab.nodes);
             self.flaw(&scenario.name, what);
+        }
+        if !scenario.lab.policy.is_object() {
+            self.flaw(&scenario.name, "lab.policy is no mapping".to_owned());
         }
         if stem != Some(scenario.name.value.as_str()) {
             self.flaw(&scenario.name, format!("`{}` is not the name of the file", scenario.name.value));
@@ -128,8 +135,12 @@ impl Checker {
     }
 
     fn node<T>(&mut self, at: &Spanned<T>, node: &NodeRef) {
-        if let NodeRef::Variable(name) = node {
-            self.variable(at, name);
+        match node {
+            NodeRef::Variable(name) => self.variable(at, name),
+            NodeRef::Named(node) if node.number() > self.nodes => {
+                self.flaw(at, format!("the lab has no {node}: it has {} nodes", self.nodes));
+            }
+            NodeRef::Named(_) | NodeRef::All => {}
         }
     }
 

@@ -40,6 +40,27 @@ fn a_scenario_that_expects_nothing_is_refused() {
 }
 
 #[test]
+fn a_node_that_the_lab_does_not_have_is_refused_before_it_is_brought_up() {
+    let fault = |node: &str| format!("- fault: {{ name: loop-stop, node: {node} }}\n");
+    assert_refused(&format!("{HEAD}lab: {{ nodes: 2 }}\nsteps:\n{WAIT}{}{EXPECT}", fault("cp3")), 6, "no cp3: it has 2 nodes");
+    assert_refused(&format!("{HEAD}steps:\n{WAIT}{}{EXPECT}", fault("cp9")), 5, "no cp9");
+    assert_refused(&format!("{HEAD}steps:\n{WAIT}expect:\n- never_holds: {{ node: cp4 }}\n"), 6, "no cp4");
+    assert_eq!(flaws(&format!("{HEAD}lab: {{ nodes: 2 }}\nsteps:\n{WAIT}{}{EXPECT}", fault("cp2"))), []);
+}
+
+#[test]
+fn a_scenario_without_steps_and_a_policy_that_is_none_are_refused() {
+    assert_refused(&format!("{HEAD}steps: []\n{EXPECT}"), 1, "without steps");
+    assert_refused(&format!("{HEAD}lab: {{ policy: [a] }}\nsteps:\n{WAIT}{EXPECT}"), 1, "no mapping");
+}
+
+#[test]
+fn a_value_that_a_fault_does_not_know_is_refused_at_its_line() {
+    let step = "- fault: { name: partition, node: cp1, args: { direction: sideways } }\n";
+    assert_refused(&format!("{HEAD}steps:\n{WAIT}{step}{EXPECT}"), 5, "must be one of both, in, out");
+}
+
+#[test]
 fn an_expectation_that_cannot_fail_is_refused() {
     for empty in ["outage: {}", "verdicts: { node: cp1 }", "steps: { node: all, never: [] }"] {
         assert_refused(&format!("{HEAD}steps:\n{WAIT}expect:\n- {empty}\n"), 6, "never fail");
