@@ -82,9 +82,10 @@ pub(super) async fn thaw(target: &Target<'_>, disk: Disk) -> anyhow::Result<()> 
 pub(crate) async fn let_go(shared: &Path, leader: Pid) {
     let script = "while [ \"$(findmnt -n -o SOURCE --mountpoint \"$1\" | tail -n 1)\" = \"$2\" ]; do umount --lazy \"$1\" || break; done; \
                   fsfreeze --unfreeze \"$1\"";
-    let namespace = format!("--mount=/proc/{}/ns/mnt", leader.as_raw_nonzero());
+    let leader = leader.as_raw_nonzero().to_string();
     for disk in ALL.iter().filter(|disk| shared.join(disk.image).exists()) {
-        let argv = ["nsenter", &namespace, "--", "sh", "-c", script, "sh", disk.mount, TINY];
+        // In its pid namespace too: the node's /proc has no /proc/self for anybody else, and findmnt reads that.
+        let argv = ["nsenter", "--target", &leader, "--mount", "--pid", "--", "sh", "-c", script, "sh", disk.mount, TINY];
         command::run(&argv, COMMAND_LIMIT).await.ok();
     }
 }
