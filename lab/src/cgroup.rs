@@ -23,6 +23,9 @@ const WEIGHT: (&str, &str) = ("cpu.weight", "10000");
 /// Deep enough for systemd's slices and pods; bounds the walk on a tree that changes while it is read.
 const DEPTH_MAX: usize = 16;
 
+/// Each fails only if another instance goes down in the microseconds between two directories.
+const MAKE_ATTEMPTS: usize = 50;
+
 /// Where cgroups are mounted on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchies {
@@ -79,7 +82,7 @@ impl Hierarchies {
     /// A directory cannot be made.
     pub fn create(&self, name: &str) -> anyhow::Result<()> {
         for directory in self.directories(name) {
-            fs::create_dir_all(&directory).with_context(|| format!("cannot create the cgroup {}", directory.display()))?;
+            make(&directory).with_context(|| format!("cannot create the cgroup {}", directory.display()))?;
         }
         for mount in &self.mounts {
             for (file, value) in [SHARES, WEIGHT] {
@@ -192,6 +195,20 @@ impl Hierarchies {
     }
 }
 
+/// Another instance that goes down removes the common parent as long as there is nothing in it.
+fn make(directory: &Path) -> std::io::Result<()> {
+    use std::io::ErrorKind::{AlreadyExists, NotFound};
+    let mut made = fs::create_dir_all(directory);
+    for _ in 0..MAKE_ATTEMPTS {
+        match made {
+            // Gone before there was something in it, or between "it exists" and a look at what it is.
+            Err(error) if matches!(error.kind(), NotFound | AlreadyExists) => made = fs::create_dir_all(directory),
+            done => return done,
+        }
+    }
+    made
+}
+
 fn collect_processes(directory: &Path, depth: usize, pids: &mut Vec<Pid>) {
     let Ok(text) = fs::read_to_string(directory.join("cgroup.procs")) else { return };
     pids.extend(text.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw));
@@ -241,5 +258,27 @@ mod tests {
         let found = Hierarchies::parse("30 22 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate");
         assert_eq!(found.directories("fip"), [PathBuf::from("/sys/fs/cgroup/fip-lab/fip")]);
         assert_eq!(found.freezer_v1, None);
+    }
+
+    #[test]
+    fn an_instance_can_be_made_while_others_go_down() {
+        let top = tempfile::tempdir().unwrap();
+        let (common, stop) = (top.path().join(TOP), std::sync::atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    fs::remove_dir(&common).ok();
+                }
+            });
+            let made: Vec<_> = (0..300)
+                .map(|_| {
+                    let made = make(&common.join("fip/cp1"));
+                    remove_tree(&common.join("fip"), DEPTH_MAX);
+                    made
+                })
+                .collect();
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(made.iter().all(Result::is_ok), "{:?}", made.iter().find(|made| made.is_err()));
+        });
     }
 }
