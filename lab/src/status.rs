@@ -73,6 +73,7 @@ async fn read_node(lab: &Lab, id: NodeId) -> NodeStatus {
     let loop_pid = loops::find(lab, id).ok().flatten().map(|container| container.pid);
     let unit = lab.exec(id, &["systemctl", "is-active", "fip-watchdog.service"], EXEC_LIMIT).await;
     let watchdog = unit.ok().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let watchdog = watchdog.filter(|said| !said.is_empty());
     let leader_pid = Some(lab.node(id).leader_pid);
     NodeStatus {
         leader_pid,

@@ -88,7 +88,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let mut progress = progress(cli.verbose);
     match cli.command {
         Verb::Up(up) => return self::up(&cli.lab, &up, &mut progress).await,
-        Verb::Down => Lab::down(&cli.lab).await?,
+        Verb::Down => down(&cli.lab).await?,
         Verb::Status { json } => {
             let all = status::read(&cli.lab).await?;
             print(&if json { serde_json::to_string_pretty(&all)? + "\n" } else { status::table(&all) })?;
@@ -126,6 +126,18 @@ async fn up(name: &str, up: &Up, progress: &mut dyn FnMut(&str)) -> anyhow::Resu
     say("fip-lab: interrupted, taking the lab down …");
     Lab::down(name).await?;
     Ok(ExitCode::from(128_u8.saturating_add(raised)))
+}
+
+/// Half an instance is of no use to anybody, and the other half takes a second or two: an interrupt is told so.
+async fn down(name: &str) -> anyhow::Result<()> {
+    let down = Lab::down(name);
+    tokio::pin!(down);
+    tokio::select! {
+        done = &mut down => return done,
+        raised = interrupted() => drop(raised),
+    }
+    say("fip-lab: the lab is being taken down, a moment …");
+    down.await
 }
 
 /// Waits for SIGINT, SIGTERM, or SIGHUP unless that is ignored, as under `nohup`, and gives its number. A run that this ends

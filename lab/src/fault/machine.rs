@@ -19,8 +19,13 @@ pub(super) async fn freeze(target: &Target<'_>) -> anyhow::Result<()> {
     let seconds = target.args.get("seconds").map(|text| parse_pause(text)).transpose()?;
     target.lab.freeze(target.node, true)?;
     if let Some(pause) = seconds {
-        tokio::time::sleep(pause).await;
+        // Nobody would thaw it after this process.
+        let cut = tokio::select! {
+            () = tokio::time::sleep(pause) => false,
+            raised = crate::cli::interrupted() => raised.is_ok(),
+        };
         target.lab.freeze(target.node, false)?;
+        anyhow::ensure!(!cut, "interrupted before the pause was over; the node goes on");
     }
     Ok(())
 }
