@@ -273,9 +273,9 @@ static CATALOGUE: [FaultInfo; 50] = [
         "SIGSTOP to the watchdog; systemd replaces it when it has not been fed for 10 s",
         "SIGCONT, if it still is that one",
     ),
-    fault("watchdog-stop", &[], "systemctl stop: an orderly end", "starts it"),
+    fault("watchdog-stop", &[], "systemctl stop: an orderly end", "starts it, if the lab was brought up with watchdogs"),
     fault("watchdog-restart", &[], "systemctl restart: an orderly end and a start at once, as an upgrade does", "none"),
-    fault("watchdog-start", &[], "systemctl start", "stops it"),
+    fault("watchdog-start", &[], "systemctl start", "stops it, unless the lab was brought up with watchdogs"),
     fault("watchdog-mask", &[], "no start from now on; one that runs goes on", "unmasks and starts it"),
     fault("watchdog-unmask", &[], "may be started again", "none"),
 ];

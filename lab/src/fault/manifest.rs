@@ -9,7 +9,9 @@ const ASIDE: &str = "/etc/kubernetes/fip-lab.aside.yaml";
 const ORIGINAL: &str = "/etc/kubernetes/fip-lab.original.yaml";
 
 pub(super) async fn remove(target: &Target<'_>) -> anyhow::Result<()> {
-    target.run(&["mv", "--no-target-directory", MANIFEST_PATH, ASIDE]).await?;
+    let script = "[ -e \"$1\" ] || { echo \"there is no $1: heal manifest-remove puts back what was moved out\" >&2; exit 1; }; \
+                  mv --no-target-directory \"$1\" \"$2\"";
+    target.shell(script, &[MANIFEST_PATH, ASIDE]).await?;
     Ok(())
 }
 

@@ -50,6 +50,8 @@ pub(super) async fn give_vote(target: &Target<'_>) -> anyhow::Result<()> {
 /// As after going back to a snapshot of the machine: the data are put back to what they were before the cluster went on. The leader
 /// remembers what this member had acknowledged, and the member panics.
 pub(super) async fn revert(target: &Target<'_>) -> anyhow::Result<()> {
+    let script = "[ ! -e \"$1\" ] || { echo 'its data are those of earlier already: heal that first' >&2; exit 1; }";
+    target.shell(script, &[NEWER]).await?;
     let keep = "systemctl stop etcd.service; cp -a --sparse=always /var/lib/etcd \"$1.older\"; systemctl start etcd.service";
     target.lab.exec_ok(target.node, &["sh", "-euc", keep, "fip-lab", NEWER], CHANGE_LIMIT).await?;
     for step in 0..5 {

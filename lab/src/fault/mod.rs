@@ -223,8 +223,7 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
         "kubelet-stop" => kubelet::start(target).await,
         "watchdog-kill" | "watchdog-mask" => watchdog::revive(target).await,
         "watchdog-freeze" => watchdog::thaw(target).await,
-        "watchdog-stop" => watchdog::start(target).await,
-        "watchdog-start" => watchdog::stop(target).await,
+        "watchdog-stop" | "watchdog-start" => watchdog::as_brought_up(target).await,
         // Over by itself, or itself a cure.
         "loop-kill" | "move-leader" | "fip-del" | "manifest-restore" | "manifest-touch" | "watchdog-unmask"
         | "watchdog-restart" | "etcd-restart" => Ok(()),
@@ -233,11 +232,24 @@ async fn undo(target: &Target<'_>, name: &str) -> anyhow::Result<()> {
 }
 
 /// Undoes all that was injected and not healed: first thaws, since a frozen node answers nothing, then newest first. One that
-/// fails does not keep the others from being healed.
+/// fails does not keep the others from being healed, and is tried again after them: an etcd behind a partition does not start.
 ///
 /// # Errors
 /// Something cannot be undone; names all that.
 pub async fn heal_all(lab: &Lab) -> anyhow::Result<()> {
+    let mut failed = heal_each(lab).await?;
+    loop {
+        let before = failed.len();
+        if before == 0 {
+            return Ok(());
+        }
+        failed = heal_each(lab).await?;
+        anyhow::ensure!(failed.len() < before, "{}", failed.join("; "));
+    }
+}
+
+/// Why those that could not be undone could not.
+async fn heal_each(lab: &Lab) -> anyhow::Result<Vec<String>> {
     let mut failed = Vec::new();
     let mut injected = record::all(lab)?;
     injected.reverse();
@@ -251,6 +263,5 @@ pub async fn heal_all(lab: &Lab) -> anyhow::Result<()> {
             failed.push(format!("{error:#}"));
         }
     }
-    anyhow::ensure!(failed.is_empty(), "{}", failed.join("; "));
-    Ok(())
+    Ok(failed)
 }

@@ -72,6 +72,11 @@ pub(super) async fn unmask(target: &Target<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// One that was told to start may have run all along, and one that was told to stop may never have.
+pub(super) async fn as_brought_up(target: &Target<'_>) -> anyhow::Result<()> {
+    if target.lab.options().watchdog { start(target).await } else { stop(target).await }
+}
+
 /// Back to what it was: started, if the instance has a watchdog.
 pub(super) async fn revive(target: &Target<'_>) -> anyhow::Result<()> {
     unmask(target).await?;
