@@ -46,6 +46,7 @@ fn may_release(answer_age: Duration) -> bool {
         role: Role::NoLeader,
         flapping: None,
         role_age: Duration::from_secs(60),
+        told_for: Duration::from_secs(60),
         holding: Ok(Holding::Held),
         holding_age: Duration::from_secs(600),
         contested: false,

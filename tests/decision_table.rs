@@ -258,6 +258,7 @@ fn for_every_combination(mut visit: impl FnMut(&Facts, Verdict)) -> usize {
                                         starting: bits & 4 != 0,
                                         role: role.clone(),
                                         role_age,
+                                        told_for: role_age,
                                         flapping: (bits & 16 != 0).then_some(Duration::from_secs(9)),
                                         holding: holding.clone(),
                                         holding_age,

@@ -20,6 +20,8 @@ pub struct Facts {
     pub role: Role,
     /// How long the role has been of this kind (leading, following, neither).
     pub role_age: Duration,
+    /// How long etcd has told such a role without a gap: `role_age` at most, which goes on across brief silences.
+    pub told_for: Duration,
     /// The leadership has changed too often: how long it must be stable still.
     pub flapping: Option<Duration>,
     /// Whether the FIP is here, or why that is not known.

@@ -81,6 +81,8 @@ pub struct Machine {
     verdict: Since<Verdict>,
     role: Since<RoleKind>,
     role_silence: Silence,
+    /// Since when etcd has told a role, whichever, without a gap.
+    told_since: Option<Moment>,
     holding: Since<Option<bool>>,
     holding_silence: Silence,
     /// The last definite answer to "is the FIP here?", across readings that could not tell.
@@ -123,6 +125,7 @@ impl Machine {
             verdict: Since { value: Verdict::Starting, since: now },
             role: Since { value: RoleKind::Unclear, since: now },
             role_silence: Silence::default(),
+            told_since: None,
             holding: Since { value: None, since: now },
             holding_silence: Silence::default(),
             last_known_held: None,

@@ -116,7 +116,7 @@ impl Case<'_> {
                 // While its pod is being cycled it counts as down, and may have begun to work again.
                 let down = self.facts.watched_loop.is_down() && self.observation.cycle.is_none();
                 self.require(Guard::LoopDown, down, || UnsafeReason::LoopNotStalled("it takes the alias off itself".to_owned()))?;
-                self.require(Guard::WorstRound, self.facts.role_age >= self.facts.worst_round, || {
+                self.require(Guard::WorstRound, self.facts.told_for >= self.facts.worst_round, || {
                     UnsafeReason::NoQuorum("not yet for longer than one worst round".to_owned())
                 })
             }

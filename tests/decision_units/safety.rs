@@ -76,9 +76,9 @@ fn a_manifest_is_cycled_only_under_a_proven_leader_whoever_it_is() {
 fn the_fip_is_released_on_another_leaders_proof_or_by_a_loop_that_is_down_when_nobody_leads() {
     let ms = Duration::from_millis;
     for (role, said) in roles() {
-        let release = |watched_loop: LoopState, role_age: Duration| {
+        let release = |watched_loop: LoopState, told_for: Duration| {
             let mut scene = Scene::of(StepKind::ReleaseAlias);
-            (scene.facts.watched_loop, scene.facts.role_age) = (watched_loop, role_age);
+            (scene.facts.watched_loop, scene.facts.told_for) = (watched_loop, told_for);
             scene.role(role.clone()).why_not()
         };
         let (alive, down) = (LoopState::Alive { overdue: false }, LoopState::Stalled("frozen".to_owned()));
@@ -107,7 +107,7 @@ fn while_a_pod_is_being_cycled_nothing_is_taken_off_without_another_leader() {
     let release = |role: Role| {
         let mut scene = Scene::of(StepKind::ReleaseAlias);
         scene.facts.watched_loop = LoopState::Stalled("its pod is being cycled".to_owned());
-        scene.facts.role_age = Duration::from_secs(60);
+        scene.facts.told_for = Duration::from_secs(60);
         scene.observation.cycle = Some(CycleView { phase: CyclePhase::Intended });
         scene.role(role).why_not()
     };

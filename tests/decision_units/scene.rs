@@ -126,6 +126,7 @@ fn facts(watched_loop: LoopState) -> Facts {
         starting: false,
         role: Role::Leads,
         role_age: Duration::from_secs(60),
+        told_for: Duration::from_secs(60),
         flapping: None,
         holding: Ok(Holding::Absent),
         holding_age: Duration::from_secs(60),

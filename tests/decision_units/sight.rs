@@ -79,6 +79,26 @@ fn a_role_goes_on_through_a_silence_of_etcd_that_is_shorter_than_a_worst_round()
     }
 }
 
+/// Without another leader's proof a release rests on what etcd says alone: in a silence the member may have led.
+#[test]
+fn how_long_etcd_has_told_a_role_ends_with_each_silence() {
+    let silent = |observation: &mut Observation| observation.etcd = fresh(EtcdView::Unreachable(EtcdFault::TimedOut));
+    let another = |observation: &mut Observation| {
+        observation.etcd = fresh(EtcdView::Answered(EtcdStatus { member_id: 1, leader: 2, ..EtcdStatus::default() }));
+    };
+    let mut machine = started();
+    let mut told = |now, change: &dyn Fn(&mut Observation)| {
+        let facts = look(&mut machine, now, |observation| change(observation));
+        (facts.role_age.as_millis(), facts.told_for.as_millis())
+    };
+    assert_eq!(told(20_000, &|_| ()), (20_000, 20_000));
+    assert_eq!(told(21_000, &silent), (21_000, 0));
+    assert_eq!(told(22_000, &|_| ()), (22_000, 0));
+    assert_eq!(told(30_000, &|_| ()), (30_000, 8_000));
+    assert_eq!(told(31_000, &another), (0, 0), "nor is it longer than the role");
+    assert_eq!(told(33_000, &another), (2_000, 2_000));
+}
+
 #[test]
 fn a_fip_stays_where_it_is_through_a_silence_of_the_interface_that_is_shorter_than_a_worst_round() {
     let blind = |observation: &mut Observation| observation.alias = Reading::Unknown("no answer".to_owned());

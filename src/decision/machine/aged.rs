@@ -30,6 +30,7 @@ impl Machine {
         self.verdict.since = older(self.verdict.since);
         self.role.since = older(self.role.since);
         self.role_silence.0 = self.role_silence.0.map(older);
+        self.told_since = self.told_since.map(older);
         self.holding_silence.0 = self.holding_silence.0.map(older);
         self.holding.since = older(self.holding.since);
         self.link_back_at = self.link_back_at.map(older);

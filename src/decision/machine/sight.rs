@@ -32,7 +32,9 @@ impl Machine {
         // hold the FIP for as long as that goes on.
         let worst_round = policy.watched_loop.worst_round();
         let was = self.role.value;
-        let role_goes_on = self.role_silence.is_brief(kind == RoleKind::Unclear, worst_round, now);
+        let is_told = kind != RoleKind::Unclear;
+        self.told_since = is_told.then(|| self.told_since.unwrap_or(now));
+        let role_goes_on = self.role_silence.is_brief(!is_told, worst_round, now);
         if !role_goes_on && self.role.update(kind, now) && was == RoleKind::NotLeading && kind == RoleKind::Leading {
             // The FIP may have been elsewhere meanwhile, and neighbours remember that.
             self.announce_due |= self.last_known_held == Some(true);
@@ -65,6 +67,7 @@ impl Machine {
             resumed: observation.resumed_at.is_some_and(|at| now.since(at) < policy.limits.grace),
             starting: self.is_starting(observation, policy, now),
             role_age,
+            told_for: role_age.min(self.told_since.map_or(Duration::ZERO, age)),
             flapping: self.terms.flapping(&policy.etcd, now),
             role,
             contested: claimed && holding.as_ref().is_ok_and(|holding| *holding != Holding::Absent),
